@@ -10,6 +10,9 @@
 //! If the failure record lies in a bucket, its payload stays there when it leaves no room for the attributes. The body
 //! of the letter is then the notice of that record, and [`PAYLOAD_LOCATION`] says where it lies.
 //!
+//! A function that is retried without an envelope may have a payload that looks like one. [`NO_ENVELOPE`] then says
+//! that a redrive has to leave it as it is.
+//!
 //! The message of a queue is never cut either, as it can be of any size that SQS accepts. Its own attributes are kept
 //! before the name of its queue, so that no redrive sends it back without them.
 
@@ -17,8 +20,9 @@ use std::borrow::Cow;
 
 use crate::{
     attribute::{DATA_TYPE, SIZE_MAX, acceptable_json, is_accepted},
+    envelope::{Envelope, INVOCATION_MAX},
     failure::Failure,
-    message::{Message, PAYLOAD_LOCATION, SOURCE_QUEUE_ARN},
+    message::{Message, NO_ENVELOPE, PAYLOAD_LOCATION, SOURCE_QUEUE_ARN},
     notice::Location,
     queued::{ORIGINAL_ATTRIBUTES, Queued},
     reason::Reason,
@@ -31,6 +35,15 @@ const TEXT_MAX: usize = 1024;
 
 /// The attribute of a letter whose body was cut: the size of the whole body, in bytes.
 pub const ORIGINAL_BODY_SIZE: &str = "OriginalBodySize";
+
+/// The attribute that says what a person can do about the reason, where that follows from the event.
+pub const ADVICE: &str = "Advice";
+
+const WITHOUT_ENVELOPE: &str =
+    "set TRANSPARENT=true for this function, then redrive: the payload fits without its envelope";
+
+/// The attributes that tell people how a letter came about. Nothing reads them when it is moved back.
+pub const HISTORY: [&str; 3] = ["Attempts", "FirstFailureAt", "LastFailureAt"];
 
 /// The attributes that say why a letter is there, and whom a redrive of it may reach.
 const IDENTITY: [&str; 3] = ["Reason", FUNCTION_ARN, "RequestId"];
@@ -57,8 +70,17 @@ impl<'a> DeadLetter<'a> {
         let body = payload.unwrap_or(message.body);
         let attribute = |name, value: Option<String>| Some((name, value?));
         let said = |text: &Option<String>| Some(acceptable_beginning(text.as_deref()?));
+        let looks_wrapped =
+            failure.has_no_envelope && payload.is_some_and(|it| Envelope::find(it).is_some());
+        let is_only_too_large_wrapped = reason == Reason::PayloadTooLarge
+            && !failure.target.is_queue()
+            && failure.whole.is_none()
+            && !failure.has_no_envelope
+            && payload.is_some_and(|it| it.len() <= INVOCATION_MAX);
+        let advice = is_only_too_large_wrapped.then(|| WITHOUT_ENVELOPE.to_owned());
         let attributes = [
             attribute("Reason", Some(reason.to_string())),
+            attribute(NO_ENVELOPE, looks_wrapped.then(|| "true".to_owned())),
             attribute(ORIGINAL_ATTRIBUTES, failure.queued().and_then(Queued::attributes_json)),
             attribute(target, Some(failure.target.to_string())),
             attribute(
@@ -67,6 +89,7 @@ impl<'a> DeadLetter<'a> {
                     failure.first_request_id().unwrap_or(&failure.request_id),
                 )),
             ),
+            attribute(ADVICE, advice),
             attribute("Attempts", Some(failure.attempts_made().to_string())),
             attribute("FirstFailureAt", Some(rfc3339(failure.first_failure()))),
             attribute("LastFailureAt", Some(rfc3339(failure.failed_at))),
@@ -162,7 +185,13 @@ fn acceptable_body(body: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, message};
+    use crate::{
+        decision::{Judgement, decide},
+        envelope::RetryMetadata,
+        message::MessageAttributes,
+        settings::Rules,
+        testing::{self, message},
+    };
 
     fn letter(body: &str, reason: Reason) -> DeadLetter<'static> {
         let message = message(body);
@@ -208,7 +237,7 @@ mod tests {
     fn attributes_are_given_up_before_a_payload_and_its_reason_never() {
         let with_spare = |spare: usize| {
             let payload = format!("\"{}\"", "x".repeat(SIZE_MAX - spare - 2));
-            let letter = letter(&testing::record_of(&payload), Reason::PayloadTooLarge);
+            let letter = letter(&testing::record_of(&payload), Reason::NotRetryable);
             assert_eq!(letter.body, payload);
             assert!(letter.size() <= SIZE_MAX);
             letter
@@ -267,6 +296,83 @@ mod tests {
         assert_eq!(letter.attributes[1], ("ErrorMessage", "why".to_owned()));
         assert_eq!(DeadLetter::unread(&message(""), Reason::Unreadable, "why").body, "\"\"");
     }
+    #[test]
+    fn a_letter_says_what_to_set_if_only_the_envelope_was_too_large() {
+        let transparent = testing::rules(&[("TRANSPARENT", "true"), ("LEDGER_TABLE", "ledger")]);
+        for (rules, size, reason, says) in [
+            (&testing::rules(&[]), INVOCATION_MAX, Reason::PayloadTooLarge, true),
+            (&testing::rules(&[]), INVOCATION_MAX + 1, Reason::PayloadTooLarge, false),
+            (&testing::rules(&[]), INVOCATION_MAX, Reason::Cancelled, false),
+            (&transparent, INVOCATION_MAX, Reason::PayloadTooLarge, false),
+        ] {
+            let record = testing::record_of(&format!("\"{}\"", "x".repeat(size - 2)));
+            let notice = message(include_str!("../fixtures/s3_notification.json"));
+            let judgement = judged(notice, &record, rules);
+            let letter = judgement.dead_letter(reason);
+            let said = letter.attributes.iter().any(|(_, value)| value == WITHOUT_ENVELOPE);
+            assert_eq!(said, says, "{size} {reason}");
+        }
+    }
+
+    /// The message judged, with its record if that lies in a bucket.
+    fn judged<'a>(message: Message<'a>, record: &str, rules: &Rules) -> Judgement<'a> {
+        let (home, now) = (testing::home(), testing::at("2019-11-14T19:00:00Z"));
+        let judgement = decide(message, &home, rules, now);
+        match judgement.location {
+            Some(_) => judgement.fetched(Ok(record.as_bytes()), &home, rules, now),
+            None => judgement,
+        }
+    }
+
+    /// The payload that is retried next.
+    fn retried(judgement: &Judgement<'_>) -> String {
+        judgement.failure.as_ref().unwrap().event.as_ref().unwrap().payload().to_owned()
+    }
+
+    #[test]
+    fn a_payload_that_is_known_to_be_no_envelope_comes_back_whole_from_all_its_dead_letters() {
+        let rules = testing::rules(&[("TRANSPARENT", "true"), ("LEDGER_TABLE", "ledger")]);
+        let now = testing::at("2019-11-14T19:00:00Z");
+        let notice = include_str!("../fixtures/s3_notification.json");
+        let large = format!("\"{}\"", "x".repeat(SIZE_MAX));
+        for (inner, is_in_bucket) in [("[1.0]", false), ("[1.0]", true), (&*large, true)] {
+            let payload = testing::envelope(7, 1, "other", inner);
+            let record = testing::record_of(&payload);
+            let body = if is_in_bucket { notice } else { &record };
+            let first = judged(message(body), &record, &rules);
+            assert_eq!(retried(&first), inner, "without a note, it is an envelope");
+            let letter = first.dead_letter(Reason::MaxAttemptsExceeded);
+            assert!(letter.attributes.iter().all(|(name, _)| *name != NO_ENVELOPE));
+            let noted = first.clone().continuing(RetryMetadata::first(now, "r"), &rules, now);
+            let mut letter = noted.dead_letter(Reason::MaxAttemptsExceeded).into_owned();
+            for _ in 0..2 {
+                assert_eq!(letter.attributes.iter().filter(|it| it.0 == NO_ENVELOPE).count(), 1);
+                let value = |of: &str| {
+                    let found = letter.attributes.iter().find(|(name, _)| *name == of);
+                    found.map(|(_, value)| value.as_str())
+                };
+                let attributes = MessageAttributes {
+                    reason: value("Reason"),
+                    function_arn: value(FUNCTION_ARN),
+                    payload_location: value(PAYLOAD_LOCATION),
+                    no_envelope: value(NO_ENVELOPE),
+                    ..MessageAttributes::default()
+                };
+                let moved = Message { attributes, ..message(&letter.body) };
+                let moved = judged(moved, &record, &rules);
+                assert_eq!(retried(&moved), payload);
+                let again = moved.dead_letter(Reason::Cancelled).into_owned();
+                assert_eq!(again.body, letter.body);
+                letter = again;
+            }
+        }
+        let plain = testing::record_of("1");
+        let plain = judged(message(&plain), "", &rules);
+        let plain = plain.continuing(RetryMetadata::first(now, "r"), &rules, now);
+        let letter = plain.dead_letter(Reason::Cancelled);
+        assert!(letter.attributes.iter().all(|(name, _)| *name != NO_ENVELOPE), "nothing to say");
+    }
+
     #[test]
     fn a_payload_in_a_bucket_stays_there_if_it_leaves_no_room_for_the_attributes() {
         let notice = include_str!("../fixtures/s3_notification.json");

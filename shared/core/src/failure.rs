@@ -37,6 +37,9 @@ pub struct Failure<'a> {
     /// The whole payload, if the function is retried without an envelope: then a [`note`](crate::note) may say that
     /// this was a retry.
     pub whole: Option<Cow<'a, RawValue>>,
+    /// Whether the payload is known to be the function's own, even if it looks like an envelope: its note was found, or
+    /// its dead letter says so.
+    pub has_no_envelope: bool,
 }
 
 /// The payload of a failed invocation, taken out of its envelope.
@@ -127,11 +130,11 @@ impl Failure<'_> {
         Some(note::Keys::of(function.unqualified(), &self.request_id, payload.get()))
     }
 
-    /// Takes the failed invocation for the retry with this metadata. Its payload is the function's own then, even if it
-    /// looks like an envelope.
+    /// Takes the failed invocation for the retry with this metadata, which had no envelope.
     pub(crate) fn continues(&mut self, metadata: RetryMetadata) {
         if let Some(payload) = self.whole.take() {
             self.event = Some(Event::Retried(Envelope { metadata, payload }));
+            self.has_no_envelope = true;
         }
     }
 

@@ -49,6 +49,8 @@ pub struct MessageAttributes<'a> {
     pub source_queue_arn: Option<&'a str>,
     /// [`PAYLOAD_LOCATION`], ours, of a dead letter whose payload lies in a bucket.
     pub payload_location: Option<&'a str>,
+    /// [`NO_ENVELOPE`], ours, of a dead letter.
+    pub no_envelope: Option<&'a str>,
     /// All attributes, if the message may be that of a queue's consumer.
     pub all: Vec<Attribute<'a>>,
 }
@@ -67,6 +69,9 @@ pub const SOURCE_QUEUE_ARN: &str = "SourceQueueArn";
 /// The attribute of a dead letter whose payload is too large for it: where the failure record lies that has it. The
 /// body is the notice of that record.
 pub const PAYLOAD_LOCATION: &str = "PayloadLocation";
+
+/// The attribute of a dead letter whose payload looks like an envelope, and is none.
+pub const NO_ENVELOPE: &str = "NoEnvelope";
 
 /// The attribute that says why a dead letter was given up.
 const REASON: &str = "Reason";

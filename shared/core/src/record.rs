@@ -28,7 +28,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use self::letter::{is_redriven, redriven, restarted};
+use self::letter::{has_no_envelope, is_redriven, redriven, restarted};
 pub use self::{letter::body_is_message, unreadable::Unreadable};
 use crate::{
     Timestamp,
@@ -47,7 +47,7 @@ use crate::{
 pub use crate::{
     failure::{Condition, Event, Failure},
     message::{
-        CARRIED, FAILED_AT, MESSAGE_ID, Message, MessageAttributes, PAYLOAD_LOCATION,
+        CARRIED, FAILED_AT, MESSAGE_ID, Message, MessageAttributes, NO_ENVELOPE, PAYLOAD_LOCATION,
         SOURCE_QUEUE_ARN,
     },
 };
@@ -73,6 +73,7 @@ pub fn moved<'a>(message: &Message<'a>) -> Option<Result<Failure<'a>, Unreadable
         error: ErrorReport::default(),
         event: Some(Event::Queued(queued)),
         whole: None,
+        has_no_envelope: false,
     }))
 }
 
@@ -163,11 +164,12 @@ pub(crate) fn unread(
         error: ErrorReport::default(),
         event: None,
         whole: None,
+        has_no_envelope: false,
     })
 }
 
 /// Reads the record that lay at `location`. A dead letter about it starts its event over.
-pub(crate) fn fetched(
+pub fn fetched(
     message: &Message,
     location: &Location,
     text: &str,
@@ -227,8 +229,13 @@ fn record<'a>(
     let error =
         ErrorReport { error_type: reported("errorType"), message: reported("errorMessage") };
     let (event, policy) = (record.get("requestPayload"), policies.of(target.name()));
+    let has_no_envelope = has_no_envelope(message);
     Ok(Failure {
-        event: event.map(|payload| Event::read(payload, policy)),
+        event: event.map(|payload| match has_no_envelope {
+            true => Event::Fresh(Cow::Borrowed(payload)),
+            false => Event::read(payload, policy),
+        }),
+        has_no_envelope,
         whole: event.filter(|_| policy.transparent).map(Cow::Borrowed),
         target: Target::Function(target),
         request_id: request_id(message, context.text("requestId").as_deref()),
@@ -256,6 +263,7 @@ fn bare<'a>(
         error: ErrorReport { error_type: None, message: error_message },
         event: Some(Event::read(event, policy)),
         whole: policy.transparent.then_some(Cow::Borrowed(event)),
+        has_no_envelope: false,
     })
 }
 
@@ -310,14 +318,13 @@ impl Condition {
 /// The same failure, independent of the text that was decoded from a notification or fetched from a bucket, which is
 /// never a queue's message.
 fn of_notification(failure: Failure<'_>) -> Failure<'static> {
-    let Failure { target, request_id, failed_at, condition, error, event, whole } = failure;
     let owned = |payload: Cow<'_, RawValue>| Cow::Owned(payload.into_owned());
-    let event = event.and_then(|event| match event {
+    let event = failure.event.and_then(|event| match event {
         Event::Fresh(payload) => Some(Event::Fresh(owned(payload))),
         Event::Retried(envelope) => Some(Event::Retried(envelope.into_owned())),
         Event::Queued(_) => None,
     });
-    Failure { target, request_id, failed_at, condition, error, event, whole: whole.map(owned) }
+    Failure { event, whole: failure.whole.map(owned), ..failure }
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
 use comeback_core::{
     Timestamp,
     arn::{queue_name, queue_url},
-    attribute::DATA_TYPE,
+    attribute::{ATTRIBUTES_MAX, DATA_TYPE},
+    dead_letter::HISTORY,
     record::{
-        FAILED_AT, Failure, MESSAGE_ID, Message, MessageAttributes, PAYLOAD_LOCATION,
+        FAILED_AT, Failure, MESSAGE_ID, Message, MessageAttributes, NO_ENVELOPE, PAYLOAD_LOCATION,
         SOURCE_QUEUE_ARN,
     },
 };
@@ -34,6 +35,7 @@ pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
             MESSAGE_ID => &mut attributes.message_id,
             SOURCE_QUEUE_ARN => &mut attributes.source_queue_arn,
             PAYLOAD_LOCATION => &mut attributes.payload_location,
+            NO_ENVELOPE => &mut attributes.no_envelope,
             _ => continue,
         };
         *value = attribute.string_value.as_deref();
@@ -96,6 +98,10 @@ pub(crate) fn resent<'a>(
     let is_carried = |name: &str| carried.iter().any(|(other, _)| *other == name);
     let mut resent = replacing(record, record.body.as_deref().unwrap_or_default());
     resent.attributes.retain(|it| !is_carried(&it.name));
+    // A dead letter that was moved back may have too many.
+    if resent.attributes.len() + carried.len() > ATTRIBUTES_MAX {
+        resent.attributes.retain(|it| !HISTORY.contains(&&*it.name));
+    }
     resent.attributes.extend(carried.into_iter().map(|(name, value)| Attribute::text(name, value)));
     Resent { delay, ..resent }
 }

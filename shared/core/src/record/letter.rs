@@ -1,5 +1,7 @@
 //! Reads a dead letter of ours that SQS has moved back. Its event starts over.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
 use super::{Unreadable, failed_at};
@@ -27,6 +29,11 @@ pub fn body_is_message(reason: &str) -> bool {
 /// Whether the message is a dead letter of ours that was moved back, with an event to start over.
 pub(super) fn is_redriven(message: &Message) -> bool {
     message.attributes.reason.is_some_and(|reason| !body_is_message(reason))
+}
+
+/// Whether the message is such a dead letter, whose payload is known to be the function's own.
+pub(super) fn has_no_envelope(message: &Message) -> bool {
+    is_redriven(message) && message.attributes.no_envelope.is_some()
 }
 
 /// What the attributes of a redriven dead letter say.
@@ -61,8 +68,9 @@ pub(super) fn redriven<'a>(
         None => function_letter(message, policies)?,
     };
     let Redriven { request_id, failed_at, condition, error } = Redriven::of(message)?;
-    let event = Some(event);
-    Ok(Failure { target, request_id, failed_at, condition, error, event, whole: None })
+    let (event, has_no_envelope) = (Some(event), has_no_envelope(message));
+    let whole = None;
+    Ok(Failure { target, request_id, failed_at, condition, error, event, whole, has_no_envelope })
 }
 
 fn function_letter<'a>(
@@ -72,6 +80,9 @@ fn function_letter<'a>(
     let payload: &RawValue = serde_json::from_str(message.body).map_err(|_| Unreadable::NoEvent)?;
     let function = message.attributes.function_arn.and_then(FunctionArn::parse);
     let function = function.ok_or(Unreadable::NoLetterFunction)?;
+    if has_no_envelope(message) {
+        return Ok((Target::Function(function), Event::Fresh(Cow::Borrowed(payload))));
+    }
     // Our letters contain no envelope, but those of another program may. Their events start over too.
     let event = Event::read(payload, policies.of(function.name())).started_over();
     Ok((Target::Function(function), event))

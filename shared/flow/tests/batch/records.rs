@@ -10,8 +10,8 @@ use comeback_flow::report::Obstacle;
 use crate::{
     THROTTLED, log,
     world::{
-        Answer, QUEUE_URL, World, due, failed, handle, handle_within, kept, message, outcomes,
-        start, waiting,
+        Answer, QUEUE_URL, TARGET, World, due, failed, handle, handle_within, kept, message,
+        outcomes, start, waiting,
     },
 };
 
@@ -287,4 +287,41 @@ async fn a_large_payload_that_is_given_up_stays_in_its_bucket_and_a_redrive_brin
     let report = handle(&after, vec![moved]).await;
     assert_eq!(outcomes(&report), ["waits"], "the event starts over at its first backoff");
     assert_eq!(after.visibility_calls.borrow()[0].0, QUEUE_URL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_that_was_moved_back_can_wait_as_a_delay_although_it_has_ten_attributes() {
+    let records = [due("a")];
+    let world = world(&records, &[]);
+    world.in_flight.set(Some(IN_FLIGHT_MAX.get().into()));
+    let letters = (0..10).map(|nth| {
+        let mut letter = message(&format!("l{nth}"), &notice("a").body.unwrap());
+        for (name, value) in [
+            ("Reason", "cancelled"),
+            ("NoEnvelope", "true"),
+            ("PayloadLocation", "s3://records/…"),
+            ("FunctionArn", TARGET),
+            ("RequestId", "first"),
+            ("Attempts", "7"),
+            ("FirstFailureAt", "2026-01-01T00:00:00Z"),
+            ("LastFailureAt", "2026-01-01T10:00:00Z"),
+            ("ErrorType", "Down"),
+            ("ErrorMessage", "no route to host"),
+        ] {
+            let mut attribute = SqsMessageAttribute::default();
+            attribute.string_value = Some(value.to_owned());
+            letter.message_attributes.insert(name.to_owned(), attribute);
+        }
+        letter
+    });
+    let report = handle(&world, letters.collect()).await;
+    assert_eq!(outcomes(&report), ["delayed"; 10]);
+    for names in &*world.names_sent_again.borrow() {
+        let gone = ["Attempts", "FirstFailureAt", "LastFailureAt"];
+        assert!(
+            names.len() <= 10 && !names.iter().any(|name| gone.contains(&&**name)),
+            "{names:?}"
+        );
+        assert!(names.iter().any(|name| name == "NoEnvelope"), "{names:?}");
+    }
 }

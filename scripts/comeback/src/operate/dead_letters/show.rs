@@ -83,6 +83,7 @@ fn described(letter: &Listed, now: Timestamp) -> Vec<Line> {
     let what = if is_queue { "queue" } else { "function" };
     let members = [
         ("reason", facts.reason.clone()),
+        ("advice", facts.advice.clone()),
         ("origin", origin.and_then(|it| it.as_str().map(str::to_owned))),
         (what, facts.target.as_ref().map(ToString::to_string)),
         ("request id", facts.request_id.clone()),

@@ -278,7 +278,11 @@ pub fn letter(
     let named = it.target_name().unwrap_or_default();
     html! {
         dl.facts {
-            dt { "Reason" } dd { code { (Untrusted(&text(&facts.reason))) } }
+            dt { "Reason" }
+            dd {
+                code { (Untrusted(&text(&facts.reason))) }
+                @if let Some(advice) = &facts.advice { br; (Untrusted(advice)) }
+            }
             dt { "Function" } dd { (Untrusted(facts.target.as_ref().map_or(NONE, Target::as_str))) }
             dt { "Error" }
             dd {

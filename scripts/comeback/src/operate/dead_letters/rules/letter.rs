@@ -6,12 +6,14 @@ use comeback_core::{
     Timestamp,
     arn::{FunctionArn, QueueArn},
     attribute::{Attribute, Value},
-    dead_letter::ORIGINAL_BODY_SIZE,
+    dead_letter::{ADVICE, ORIGINAL_BODY_SIZE},
     envelope::{Envelope, METADATA},
     notice::Location,
     policy::Policy,
     queued::{ORIGINAL_ATTRIBUTES, read_attributes},
-    record::{self, CARRIED, Message, MessageAttributes, PAYLOAD_LOCATION, SOURCE_QUEUE_ARN},
+    record::{
+        self, CARRIED, Message, MessageAttributes, NO_ENVELOPE, PAYLOAD_LOCATION, SOURCE_QUEUE_ARN,
+    },
     settings::Policies,
     target::Target,
     time,
@@ -65,6 +67,9 @@ pub struct Facts {
     pub last_failure_at: Option<Timestamp>,
     pub error_type: Option<String>,
     pub error_message: Option<String>,
+    /// What a person can do about the reason, where that follows from the event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
     /// The size of the message in bytes, if its body was cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub original_bytes: Option<u64>,
@@ -194,6 +199,7 @@ impl Letter {
             last_failure_at: moment("LastFailureAt"),
             error_type: text("ErrorType"),
             error_message: text("ErrorMessage"),
+            advice: text(ADVICE),
             original_bytes,
             payload_location,
             payload_fault: self.record.as_ref().and_then(|record| record.as_ref().err().cloned()),
@@ -210,11 +216,28 @@ impl Letter {
     /// The payload in the failure record in a bucket, which must be that of the letter's function.
     fn payload_of_record(&self, policies: &Policies) -> Option<String> {
         let text = self.record.as_ref()?.as_ref().ok()?;
-        let message =
-            Message { id: &self.id, body: text, sent_at: self.sent_at, ..Message::default() };
-        let failure = record::read(&message, None, policies).ok()?;
-        let is_ours = self.target().is_some_and(|target| target == failure.target);
-        failure.event.filter(|_| is_ours).map(|event| event.payload().to_owned())
+        let failure = record::fetched(&self.message(), &self.location()?, text, policies).ok()?;
+        failure.event.map(|event| event.payload().to_owned())
+    }
+
+    /// The message as the handler would receive it, had SQS moved it back.
+    fn message(&self) -> Message<'_> {
+        let attributes = MessageAttributes {
+            lambda_request_id: self.attribute("RequestID"),
+            error_message: self.attribute("ErrorMessage"),
+            reason: self.attribute("Reason"),
+            function_arn: self.attribute("FunctionArn"),
+            request_id: self.attribute("RequestId"),
+            error_type: self.attribute("ErrorType"),
+            failed_at: self.attribute(record::FAILED_AT),
+            message_id: self.attribute(record::MESSAGE_ID),
+            source_queue_arn: self.attribute(SOURCE_QUEUE_ARN),
+            payload_location: self.attribute(PAYLOAD_LOCATION),
+            no_envelope: self.attribute(NO_ENVELOPE),
+            all: self.attributes.iter().filter(|it| it.name == METADATA).cloned().collect(),
+        };
+        let (id, body, sent_at) = (&self.id, &self.body, self.sent_at);
+        Message { id, body, receive_count: 1, sent_at, attributes, ..Message::default() }
     }
 
     /// The attributes of a queue's message, as its producer sent it; `None` if they can't be read.
@@ -233,6 +256,7 @@ impl Letter {
             return Some(self.body.clone());
         }
         let envelope = match policy.tenant_id {
+            _ if self.attribute(NO_ENVELOPE).is_some() => None,
             Some(_) => Envelope::read_bare(&self.body),
             None => Envelope::read(&self.body),
         };
@@ -254,25 +278,8 @@ impl Letter {
 
     /// The facts in the body, read as the handler reads a message; `None` if it can't be read.
     fn read(&self, policies: &Policies, function: &str) -> Option<Facts> {
-        let lambda_request_id = self.attribute("RequestID");
-        let message = Message {
-            id: &self.id,
-            queue: None,
-            body: &self.body,
-            receive_count: 1,
-            sent_at: self.sent_at,
-            first_received_at: None,
-            moved_from: None,
-            attributes: MessageAttributes {
-                lambda_request_id,
-                error_message: self.attribute("ErrorMessage"),
-                failed_at: self.attribute(record::FAILED_AT),
-                message_id: self.attribute(record::MESSAGE_ID),
-                source_queue_arn: self.attribute(SOURCE_QUEUE_ARN),
-                all: self.attributes.iter().filter(|it| it.name == METADATA).cloned().collect(),
-                ..MessageAttributes::default()
-            },
-        };
+        let mut message = self.message();
+        message.attributes.reason = None;
         // A function's own dead-letter queue doesn't say which function it belongs to.
         let any = format!("arn:aws:lambda:us-east-1:000000000000:function:{function}");
         let any = FunctionArn::parse(&any);
@@ -293,6 +300,7 @@ impl Letter {
             last_failure_at: Some(failure.failed_at),
             error_type: failure.error.error_type.clone(),
             error_message: failure.error.message.clone(),
+            advice: None,
             original_bytes: None,
             payload_location: None,
             payload_fault: None,
@@ -416,6 +424,8 @@ pub(crate) mod tests {
             r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":1},"_original_payload":7}"#;
         assert_eq!(of_queue(envelope, &[]).facts().payload.as_deref(), Some(envelope));
         assert_eq!(given_up(envelope, &[]).facts().payload.as_deref(), Some("7"));
+        let bare = given_up(envelope, &[(NO_ENVELOPE, "true")]);
+        assert_eq!(bare.facts().payload.as_deref(), Some(envelope), "it is the function's own");
         assert_eq!(of_queue("1", &[(SOURCE_QUEUE_ARN, ORDERS)]).facts().target, None);
     }
 
@@ -495,6 +505,9 @@ pub(crate) mod tests {
             assert_eq!(facts.payload_location.as_deref(), Some(place));
             assert_eq!(facts.request_id.as_deref(), Some("first-id"));
         }
+        let bare = given_up(notice, &[(PAYLOAD_LOCATION, place), (NO_ENVELOPE, "true")]);
+        let bare = Letter { record: Some(Ok(record(ORDERS, wrapped))), ..bare };
+        assert_eq!(bare.facts().payload.as_deref(), Some(wrapped));
         let other = ORDERS.replace("orders", "other");
         assert_eq!(fetched(Ok(&record(&other, "1"))).payload, None);
         let denied = fetched(Err("AccessDenied: no"));

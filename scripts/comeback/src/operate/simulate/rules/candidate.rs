@@ -80,6 +80,7 @@ impl<'a> Life<'a> {
             error: ErrorReport::default(),
             event: None,
             whole: None,
+            has_no_envelope: false,
         };
         Self { policy, failure, event: (0, 0) }
     }
