@@ -2,6 +2,7 @@
 //! from outside.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
+pub mod bucket;
 pub mod cloud;
 pub mod code;
 pub mod consumer;

@@ -2,7 +2,7 @@
 //! functions and their logs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use end_to_end::{cloud, processes, retry_loop};
+use end_to_end::{bucket, cloud, processes, retry_loop};
 
 mod events;
 mod faults;
@@ -12,6 +12,7 @@ mod once_per_failure;
 mod other_languages;
 mod outages;
 mod queues;
+mod records;
 mod servers;
 mod transparent;
 mod without_envelope;

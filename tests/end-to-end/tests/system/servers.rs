@@ -1,7 +1,10 @@
-//! HTTP servers of tests: a proxy before the local cloud that hangs for a while, and an API that a function depends on,
-//! whose answers a test decides.
+//! HTTP servers of tests: a proxy before the local cloud that hangs for a while, one that answers some requests itself,
+//! and an API that a function depends on, whose answers a test decides.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex, OnceLock},
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -10,7 +13,7 @@ use axum::{
     response::Response,
 };
 use tokio::{
-    io::{AsyncReadExt, copy_bidirectional},
+    io::{AsyncReadExt, AsyncWriteExt, copy, copy_bidirectional},
     net::{TcpListener, TcpStream},
     sync::watch,
 };
@@ -83,6 +86,91 @@ async fn serve(
                 }
             },
             _ = state.changed() => return,
+        }
+    }
+}
+
+/// A proxy that answers some requests itself, and forwards the others.
+pub struct Faulty {
+    pub endpoint: String,
+    behind: Arc<OnceLock<String>>,
+}
+
+/// What a faulty proxy does with a request.
+#[derive(Clone)]
+pub enum Fate {
+    /// It is forwarded after this time.
+    Forwarded { after: Duration },
+    /// It is answered with these bytes, and the connection is closed.
+    Answered(Vec<u8>),
+    /// It is never answered.
+    Held,
+}
+
+impl Fate {
+    /// It is forwarded at once.
+    pub const FORWARDED: Self = Self::Forwarded { after: Duration::ZERO };
+}
+
+impl Faulty {
+    /// `fate` says what becomes of each request, by its text.
+    pub async fn start(fate: impl Fn(&str) -> Fate + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let (behind, fate) = (Arc::new(OnceLock::new()), Arc::new(fate));
+        let to = Arc::clone(&behind);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (to, fate) = (Arc::clone(&to), Arc::clone(&fate));
+                tokio::spawn(async move { pass_on(client, &to, &*fate).await });
+            }
+        });
+        Self { endpoint, behind }
+    }
+
+    pub fn forward_to(&self, endpoint: &str) {
+        self.behind.set(endpoint.trim_start_matches("http://").to_owned()).unwrap();
+    }
+}
+
+/// Serves one request. A client that has gone away needs no answer.
+async fn pass_on(
+    mut client: TcpStream,
+    behind: &OnceLock<String>,
+    fate: &(impl Fn(&str) -> Fate + Sync),
+) {
+    let Some(request) = whole_request(&mut client).await else { return };
+    let fate = fate(&String::from_utf8_lossy(&request));
+    match fate {
+        Fate::Answered(answer) => drop(client.write_all(&answer).await),
+        Fate::Held => std::future::pending().await,
+        Fate::Forwarded { after } => {
+            tokio::time::sleep(after).await;
+            let mut server = TcpStream::connect(behind.get().unwrap()).await.unwrap();
+            // The next request of this client needs a decision of its own.
+            let line = request.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+            let request = [&request[..line], b"connection: close\r\n", &request[line..]].concat();
+            server.write_all(&request).await.unwrap();
+            let _ = copy(&mut server, &mut client).await;
+        }
+    }
+}
+
+/// The bytes of a request, or `None` if the connection ends before.
+async fn whole_request(client: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut request = Vec::new();
+    loop {
+        let head = request.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
+        if let Some(head) = head {
+            let text = String::from_utf8_lossy(&request[..head]).to_lowercase();
+            let length = text.split("content-length:").nth(1).and_then(|it| it.lines().next());
+            let length: usize = length.map_or(0, |length| length.trim().parse().unwrap());
+            if request.len() >= head + length {
+                return Some(request);
+            }
+        }
+        if client.read_buf(&mut request).await.ok()? == 0 {
+            return None;
         }
     }
 }
