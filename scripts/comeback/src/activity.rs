@@ -58,7 +58,8 @@ pub enum Kind {
     /// The retry handler carried out a decision about the event with this request id of its first failed invocation.
     Decided {
         event_id: Arc<str>,
-        attempt: u32,
+        /// The next attempt, if it is known yet.
+        attempt: Option<u32>,
         what: StepKind,
     },
     /// A function logged a line that is neither a decision nor a problem.
@@ -215,7 +216,7 @@ fn decided(at: Timestamp, line: &Line) -> Option<Kind> {
     }
     // An unreadable message has no request id, so its message id is used.
     let event_id = line.event().or(line.message_id.as_deref())?.into();
-    Some(Kind::Decided { event_id, attempt: line.attempt.unwrap_or_default(), what })
+    Some(Kind::Decided { event_id, attempt: line.attempt, what })
 }
 
 fn plain(line: Line) -> Kind {
@@ -452,7 +453,7 @@ pub mod tests {
             ("hello", Some(Kind::Logged("hello".to_owned()))),
             (r#"{"a":1}"#, Some(Kind::Logged(r#"{"a":1}"#.to_owned()))),
             (r#"{"Waited":1,"_aws":{"Timestamp":1}}"#, None),
-            (unreadable, Some(Kind::Decided { event_id: "m1".into(), attempt: 0, what })),
+            (unreadable, Some(Kind::Decided { event_id: "m1".into(), attempt: None, what })),
         ] {
             assert_eq!(kinds(&[logs(0.0, "f", line)]), Vec::from_iter(expected), "{line}");
         }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use chrono::SecondsFormat;
-use comeback_core::{Timestamp, time::between};
+use comeback_core::{Timestamp, settings::Policies, time::between};
 use comeback_local_client::{deploy::HANDLER, journal::Ending};
 
 use crate::{
@@ -26,6 +26,8 @@ const RETRIES_EXHAUSTED: &str = "RetriesExhausted";
 /// Turns activity into lines, with each cause before its effect.
 #[derive(Debug, Default)]
 pub struct Log {
+    /// The policies of the handler's functions, if they are known.
+    policies: Option<Policies>,
     /// How often each invocation has failed that Lambda itself may still retry, by its request id.
     failures: HashMap<Arc<str>, u32>,
     due: HashMap<Arc<str>, Timestamp>,
@@ -35,6 +37,10 @@ pub struct Log {
 }
 
 impl Log {
+    pub fn of(policies: Option<Policies>) -> Self {
+        Self { policies, ..Self::default() }
+    }
+
     /// The lines for an activity. Decisions of the retry handler have lines, but its successful runs do not.
     pub fn lines(&mut self, activity: &Activity) -> Vec<Line> {
         let Activity { at, function, kind } = activity;
@@ -64,7 +70,7 @@ impl Log {
 
     fn started(&mut self, at: Timestamp, function: &str, started: &Run) -> Vec<Line> {
         let Run { request_id, attempt, event_id, .. } = started;
-        let words = format!("{} begins, request {request_id}", self.name(started));
+        let words = format!("{} begins, request {request_id}", self.name(function, started));
         let mut lines = Vec::new();
         if *attempt > 0 && !self.failures.contains_key(request_id) {
             let lateness = self.due.get(event_id).map(|due| between(*due, at));
@@ -75,10 +81,17 @@ impl Log {
         lines
     }
 
-    fn name(&self, run: &Run) -> String {
+    /// The name of a run. Without an envelope it may be the first one or a retry: only the ledger knows.
+    fn name(&self, function: &str, run: &Run) -> String {
+        let policies = self.policies.as_ref();
+        let is_enveloped = policies.is_some_and(|policies| !policies.of(function).transparent);
+        let name = match run.attempt {
+            0 if !is_enveloped && run.queue.is_none() => "a run".to_owned(),
+            attempt => run_name(attempt),
+        };
         match self.failures.get(&run.request_id) {
-            None => run_name(run.attempt),
-            Some(failures) => format!("Lambda's retry {failures} of {}", run_name(run.attempt)),
+            None => name,
+            Some(failures) => format!("Lambda's retry {failures} of {name}"),
         }
     }
 
@@ -92,7 +105,7 @@ impl Log {
     ) -> Vec<Line> {
         let Run { request_id, event_id, .. } = run;
         let is_handler = *function == *HANDLER;
-        let name = if is_handler { "the run".to_owned() } else { self.name(run) };
+        let name = if is_handler { "the run".to_owned() } else { self.name(function, run) };
         match error {
             None => {
                 self.failures.remove(request_id);
@@ -115,11 +128,16 @@ impl Log {
         &mut self,
         at: Timestamp,
         event_id: &Arc<str>,
-        attempt: u32,
+        attempt: Option<u32>,
         what: &StepKind,
     ) -> Vec<Line> {
-        match what {
-            StepKind::Waits { due_at, until, .. } => {
+        match (what, attempt) {
+            (StepKind::Waits { until, .. }, None) => {
+                let delay = seconds(between(at, *until));
+                let words = format!("waits {delay}: which attempt is next is not known yet");
+                entry(at, HANDLER, event_id, Style::Plain, &words)
+            }
+            (StepKind::Waits { due_at, until, .. }, Some(attempt)) => {
                 let due = due_at.unwrap_or(*until);
                 self.due.insert(Arc::clone(event_id), due);
                 let delay = seconds(between(at, *until));
@@ -131,17 +149,21 @@ impl Log {
                 };
                 entry(at, HANDLER, event_id, Style::Plain, &words)
             }
-            StepKind::Retried { late_ms } => {
+            (StepKind::Retried { late_ms }, Some(attempt)) => {
                 self.reinvoked(at, event_id, attempt, Some((*late_ms).into()))
             }
-            StepKind::GivenUp { reason } => {
+            (StepKind::GivenUp { reason }, _) => {
                 self.due.remove(event_id);
                 entry(at, HANDLER, event_id, Style::GivenUp, &format!("is given up: {reason}"))
             }
-            StepKind::Failed { .. }
-            | StepKind::Succeeded
-            | StepKind::Dropped
-            | StepKind::Trouble { .. } => Vec::new(),
+            (
+                StepKind::Retried { .. }
+                | StepKind::Failed { .. }
+                | StepKind::Succeeded
+                | StepKind::Dropped
+                | StepKind::Trouble { .. },
+                _,
+            ) => Vec::new(),
         }
     }
 
@@ -210,7 +232,7 @@ mod tests {
     };
 
     fn lines(entries: &[Entry]) -> Vec<String> {
-        let mut log = Log::default();
+        let mut log = Log::of(Some(Policies::default()));
         let lines = read(entries).into_iter().flat_map(|activity| log.lines(&activity));
         lines.map(|line| line.paint(false)).collect()
     }
@@ -308,6 +330,37 @@ mod tests {
             (paused, true, Some(format!("is lost: {paused}, and {nowhere}"))),
         ] {
             assert_eq!(words(&[given_up(condition, lost)]), Vec::from_iter(expected));
+        }
+    }
+
+    #[test]
+    fn a_run_without_an_envelope_is_called_the_first_one_only_if_retries_have_envelopes() {
+        let transparent = |name: &str| match name {
+            "DEAD_LETTER_QUEUE_URL" => {
+                Some("https://sqs.us-east-1.amazonaws.com/1/dead".to_owned())
+            }
+            "LEDGER_TABLE" => Some("ledger".to_owned()),
+            "POLICIES" => Some(r#"{"example-target":{"TRANSPARENT":"true"}}"#.to_owned()),
+            _ => None,
+        };
+        let policies = comeback_core::settings::Settings::from_lookup(transparent).unwrap();
+        let mut unread = waits(0.3, "r0", 1, 0.3, 1.0);
+        unread.line = unread.line.map(|line| line.replace("\"attempt\":1,", ""));
+        let entries = [starts(0.1, "r0", "r0", 0), fails(0.2, "r0"), unread];
+        for (policies, name) in [
+            (Some(policies.rules.policies), "a run"),
+            (None, "a run"),
+            (Some(Policies::default()), "the first run"),
+        ] {
+            let mut log = Log::of(policies);
+            let lines = read(&entries).into_iter().flat_map(|activity| log.lines(&activity));
+            let lines: Vec<_> = lines.map(|line| line.paint(false)[41..].to_owned()).collect();
+            let expected = [
+                format!("{name} begins, request r0"),
+                format!("{name} fails: UpstreamUnavailable: 503"),
+                "waits 1.0 s: which attempt is next is not known yet".to_owned(),
+            ];
+            assert_eq!(lines, expected);
         }
     }
 

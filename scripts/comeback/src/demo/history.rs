@@ -118,7 +118,7 @@ impl History {
             },
             Kind::Decided { event_id, attempt, what } => {
                 if let Some(&event) = self.by_event.get(event_id) {
-                    self.decided(event, *at, *attempt, what);
+                    self.decided(event, *at, attempt.unwrap_or_default(), what);
                 }
             }
             Kind::Trouble { text, .. } => self.trouble(function, text),

@@ -86,11 +86,11 @@ pub struct LocalArgs {
 /// A placeholder for the dead-letter queue, which is not deployed yet when settings are checked.
 const ANY_QUEUE_URL: &str = "http://127.0.0.1/000000000000/any";
 
-/// Checks whether the handler would start with these settings.
-pub fn check_settings(settings: &[Setting], has_ledger: bool) -> Result<(), BadSettings> {
+/// The settings with which the handler starts.
+pub fn handler_settings(given: &[Setting], has_ledger: bool) -> Result<Settings, BadSettings> {
     let given = |name: &str| {
         // If a setting is given more than once, the last value wins.
-        let last = settings.iter().rev().find(|(given, _)| given == name);
+        let last = given.iter().rev().find(|(given, _)| given == name);
         last.map(|(_, value)| value.clone())
     };
     Settings::from_lookup(|name| match name {
@@ -98,7 +98,6 @@ pub fn check_settings(settings: &[Setting], has_ledger: bool) -> Result<(), BadS
         LEDGER_TABLE => has_ledger.then(|| LEDGER.to_owned()),
         name => given(name),
     })
-    .map(drop)
 }
 
 #[cfg(test)]
@@ -111,14 +110,14 @@ mod tests {
 
     #[test]
     fn settings_are_checked_by_the_rules_of_the_handler() {
-        assert_eq!(check_settings(&[], false), Ok(()));
+        assert_eq!(handler_settings(&[], false).map(drop), Ok(()));
         let last = [pair("JITTER", "some"), pair("JITTER", "none")];
-        assert_eq!(check_settings(&last, false), Ok(()));
+        assert_eq!(handler_settings(&last, false).map(drop), Ok(()));
         let probes = [pair("PROBE", "true")];
-        assert_eq!(check_settings(&probes, true), Ok(()));
-        assert!(check_settings(&probes, false).unwrap_err().to_string().contains("LEDGER_TABLE"));
+        assert_eq!(handler_settings(&probes, true).map(drop), Ok(()));
+        assert!(handler_settings(&probes, false).unwrap_err().to_string().contains("LEDGER_TABLE"));
         let bad = [pair("JITTER", "some"), pair("MAX_AGE", "long")];
-        let bad = check_settings(&bad, false).unwrap_err().to_string();
+        let bad = handler_settings(&bad, false).unwrap_err().to_string();
         assert!(bad.contains("JITTER must be full, equal or none, got \"some\""), "{bad}");
         assert!(bad.contains("MAX_AGE must be a duration"), "{bad}");
     }

@@ -173,7 +173,7 @@ fn report(life: &Life, now: Timestamp) -> Vec<Line> {
 }
 
 fn step_line(line: Line, step: &Step) -> Line {
-    let attempt = step.attempt.unwrap_or_default();
+    let attempt = step.attempt.map(|attempt| format!("attempt {attempt}"));
     match &step.what {
         StepKind::Failed { error_type, .. } => {
             let error = error_type.as_deref().unwrap_or("no error type");
@@ -182,9 +182,13 @@ fn step_line(line: Line, step: &Step) -> Line {
         StepKind::Succeeded => line.and(Style::Good, "succeeded"),
         StepKind::Waits { due_at, until, again } => {
             let wait = span(between(step.at, *until).as_secs_f64());
-            let mut text = format!("for {wait}, attempt {attempt}");
-            if let Some(due) = due_at {
-                text += &format!(" is due at {}", rfc3339(*due));
+            let mut text = format!("for {wait}");
+            match (&attempt, due_at) {
+                (None, _) => text += ": which attempt is next is not known yet",
+                (Some(attempt), None) => text += &format!(", {attempt}"),
+                (Some(attempt), Some(due)) => {
+                    text += &format!(", {attempt} is due at {}", rfc3339(*due));
+                }
             }
             if *again > 0 {
                 text += &format!("; came back {again} times");
@@ -194,7 +198,7 @@ fn step_line(line: Line, step: &Step) -> Line {
         StepKind::Retried { late_ms } => {
             #[allow(clippy::cast_precision_loss, reason = "for people")]
             let late = span(*late_ms as f64 / 1000.0);
-            let text = format!("attempt {attempt}, {late} late");
+            let text = format!("{}, {late} late", attempt.unwrap_or_default());
             line.and(Style::Good, "retried ").and(Style::Plain, text)
         }
         StepKind::GivenUp { reason } => {
