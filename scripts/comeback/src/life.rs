@@ -150,7 +150,12 @@ pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
         *old = until;
         return;
     }
-    steps.push(step(what));
+    // A retry may fail before the handler has logged it. Its line belongs to the failure before.
+    let is_own = |it: &&Step| it.request_id == request_id;
+    let is_retry = |what: &StepKind| matches!(what, StepKind::Retried { .. });
+    let is_first = is_retry(&what) && !steps.iter().filter(is_own).any(|it| is_retry(&it.what));
+    let after_own = steps.iter().rposition(|it| is_first && is_own(&it)).map(|last| last + 1);
+    steps.insert(after_own.unwrap_or(steps.len()), step(what));
 }
 
 /// The decisions without which nothing happens to an event.
@@ -263,6 +268,26 @@ pub(crate) mod tests {
         assert_eq!(steps_and_next(&lines[..1]).1, Next::Retried);
         assert_eq!(steps_and_next(&lines[1..3]).1, Next::Waits { until: at(5) });
         assert_eq!(steps_and_next(&lines[7..]).1, Next::Unknown);
+    }
+
+    #[test]
+    fn a_retry_that_fails_before_it_is_logged_comes_before_its_failure() {
+        let line = |second, request: &str, rest: &str| line(second, "first", request, rest);
+        let lines = [
+            line(1, "first", WAIT),
+            line(4, "second", GIVEN_UP),
+            line(5, "first", RETRIED),
+            // A dead letter that was moved back has the id of the first run.
+            line(7, "first", WAIT),
+            line(9, "first", RETRIED),
+        ];
+        let order = |lines: &[String]| {
+            let (steps, next) = steps_and_next(lines);
+            (steps.into_iter().map(|(second, _)| second).collect::<Vec<_>>(), next)
+        };
+        let given_up = Next::GivenUp { reason: "max_age_exceeded".to_owned() };
+        assert_eq!(order(&lines[..3]), (vec![1, 1, 5, 4, 4], given_up));
+        assert_eq!(order(&lines), (vec![1, 1, 5, 4, 4, 7, 9], Next::Retried));
     }
 
     #[test]
