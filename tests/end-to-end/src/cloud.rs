@@ -73,6 +73,13 @@ impl Cloud {
         Self::spawn(command.args(["--in-flight-max", &most.to_string()]), None).await
     }
 
+    /// Starts a cloud that also has DynamoDB.
+    pub async fn with_tables() -> Self {
+        let mut command = Command::new(binary("comeback"));
+        command.args(["local", "--empty", "--port", "0", "--max-processes", "60"]);
+        Self::spawn(&mut command, None).await
+    }
+
     async fn spawn(command: &mut Command, runtimes: Option<&Path>) -> Self {
         let mut process = command
             .envs(runtimes.map(|folder| ("COMEBACK_RUNTIMES", folder)))

@@ -38,6 +38,8 @@ pub struct Plan {
     pub settings: Vec<(&'static str, String)>,
     pub handler_timeout: Duration,
     pub target: Function,
+    /// Targets beside it.
+    pub others: Vec<Function>,
     pub runtimes: Option<PathBuf>,
     /// A limit on a queue's messages in flight that is lower than on AWS.
     pub in_flight_max: Option<u32>,
@@ -54,6 +56,7 @@ impl Plan {
             settings: all,
             handler_timeout: Duration::from_secs(5),
             target: function(TARGET, "example-target"),
+            others: Vec::new(),
             runtimes: None,
             in_flight_max: None,
             freeze: false,
@@ -77,13 +80,19 @@ impl Plan {
             Some(most) => Cloud::with_in_flight_max(most).await,
             None => Cloud::start(self.runtimes.as_deref(), self.freeze).await,
         };
+        self.deploy_in(cloud).await
+    }
+
+    /// Deploys the loop into this cloud.
+    pub async fn deploy_in(self, cloud: Cloud) -> RetryLoop {
         let mut handler = function(HANDLER, "retry-handler");
         handler.timeout = self.handler_timeout;
         let settings = self.settings.into_iter();
         handler.environment = settings.map(|(name, value)| (name.to_owned(), value)).collect();
+        let targets = [vec![self.target], self.others].concat();
         // The mapping accepts no less. Production uses six times the time-out, which would make a test wait.
         let visibility = self.handler_timeout + Duration::from_secs(1);
-        let queues = cloud.deploy(handler, visibility, &[self.target]).await.unwrap();
+        let queues = cloud.deploy(handler, visibility, &targets).await.unwrap();
         RetryLoop { cloud, retry_queue: queues.retry, dead_letter_queue: queues.dead_letter }
     }
 }

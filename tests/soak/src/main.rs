@@ -1,4 +1,4 @@
-//! `soak [queues | durable] [EVENTS [SEED]]`: sends many events through the whole system, with real processes, while
+//! `soak [queues | durable | transparent] [EVENTS [SEED]]`: sends many events through the whole system, with real processes, while
 //! handlers are killed. It prints the figures, and fails if anything was lost.
 //!
 //! Each event fails in the way that its number says. New events are sent as fast as earlier ones end. Meanwhile
@@ -8,12 +8,13 @@
 //!
 //! With `queues`, the events are messages of two queues, whose consumers are killed, too. With `durable`, the target is
 //! a durable function, of which Lambda starts an execution of one name once: the handler has no ledger, and yet no
-//! attempt may run twice.
+//! attempt may run twice. With `transparent`, the targets are ten functions that are retried without an envelope.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test reports a failure by a panic")]
 
 mod queues;
 mod run;
 mod tally;
+mod transparent;
 
 use std::{env, fmt::Display, process::ExitCode, time::Instant};
 
@@ -27,17 +28,22 @@ async fn main() -> ExitCode {
     let mut arguments = env::args().skip(1).peekable();
     let is_of_queues = arguments.next_if(|first| first == "queues").is_some();
     let is_durable = arguments.next_if(|first| first == "durable").is_some();
+    let is_transparent = arguments.next_if(|first| first == "transparent").is_some();
     let (events, seed) = (arguments.next(), arguments.next());
     let events = events.map_or(Ok(EVENTS), |text| text.parse());
     let seed = seed.map_or(Ok(SEED), |text| text.parse());
     let (Ok(events), Ok(seed)) = (events, seed) else {
-        eprintln!("usage: soak [queues | durable] [EVENTS [SEED]]");
+        eprintln!("usage: soak [queues | durable | transparent] [EVENTS [SEED]]");
         return ExitCode::from(2);
     };
     #[allow(clippy::disallowed_methods, reason = "the duration is measured")]
     let started = Instant::now();
     let (soaked, is_good): (Box<dyn Display>, bool) = if is_of_queues {
         let soaked = queues::soak(events, seed).await;
+        let is_good = soaked.is_good();
+        (Box::new(soaked), is_good)
+    } else if is_transparent {
+        let soaked = transparent::soak(events, seed).await;
         let is_good = soaked.is_good();
         (Box::new(soaked), is_good)
     } else {
@@ -75,6 +81,14 @@ async fn of_a_durable_function_nothing_runs_twice_and_nothing_is_lost_while_hand
 #[tokio::test]
 async fn of_queues_nothing_is_lost_while_handlers_are_killed_and_consumers_too() {
     let soaked = queues::soak(200, 7).await;
+    assert!(soaked.is_good(), "{soaked}");
+    assert!(soaked.killed.iter().sum::<usize>() > 0, "{soaked}");
+}
+
+#[cfg(test)]
+#[tokio::test]
+async fn without_an_envelope_attempts_are_exact_and_nothing_is_lost_while_handlers_are_killed() {
+    let soaked = transparent::soak(300, 7).await;
     assert!(soaked.is_good(), "{soaked}");
     assert!(soaked.killed.iter().sum::<usize>() > 0, "{soaked}");
 }

@@ -15,7 +15,7 @@ use end_to_end::{
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::run::{Counts, deploy, kill_now_and_then, settle};
+use crate::run::{Counts, kill_now_and_then, limited, settle};
 
 /// The queues, whose consumers have the same names.
 const QUEUES: [(&str, Language); 2] = [("python", Language::Python), ("node", Language::NodeJs)];
@@ -191,7 +191,7 @@ pub async fn soak(messages: usize, seed: u64) -> Soaked {
         ("MAX_BACKOFF", "8s"),
         ("MAX_ATTEMPTS", &attempts),
     ]);
-    let retry_loop = deploy(plan).await;
+    let retry_loop = limited(plan.deploy().await).await;
     let mut codes = Vec::new();
     for (name, language) in QUEUES {
         codes.push(consumer::deploy(&retry_loop, name, language, VISIBILITY_SECONDS).await);

@@ -47,7 +47,7 @@ pub async fn soak(events: usize, seed: u64, is_durable: bool) -> Soaked {
     let attempts = MAX_ATTEMPTS.to_string();
     let mut plan = Plan::quick(&[("MAX_BACKOFF", "2s"), ("MAX_ATTEMPTS", &attempts)]);
     plan.target.durable = is_durable;
-    let retry_loop = deploy(plan).await;
+    let retry_loop = limited(plan.deploy().await).await;
     let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
     tokio::spawn(feed(Arc::clone(&retry_loop), events, Arc::clone(&room)));
     let left = async || {
@@ -66,9 +66,8 @@ pub async fn soak(events: usize, seed: u64, is_durable: bool) -> Soaked {
     Soaked { lost: tally.lost(events), tally, memory, killed, is_durable, left }
 }
 
-/// Deploys the retry loop, and limits the handlers that run at the same time.
-pub async fn deploy(plan: Plan) -> Arc<RetryLoop> {
-    let retry_loop = plan.deploy().await;
+/// Limits the handlers that run at the same time.
+pub async fn limited(retry_loop: RetryLoop) -> Arc<RetryLoop> {
     let lambda = &retry_loop.cloud.lambda;
     let mappings = lambda.list_event_source_mappings().function_name(HANDLER).send().await.unwrap();
     let mapping = mappings.event_source_mappings.unwrap_or_default().remove(0);
