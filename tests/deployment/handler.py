@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,7 @@ def found(*items: Mapping[str, Any]) -> dict[str, bytes]:
 RECORDED = ROOT / "tests/deployment/recorded"
 LEDGER = {"LEDGER_TABLE": "ledger"}
 PROBES = LEDGER | {"PROBE": "true"}
+TRANSPARENT = LEDGER | {"TRANSPARENT": "true"}
 
 # A queue whose consumer fails, and the setting that binds the retry queue to it and to the function.
 SOURCE_QUEUE_ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:imports"
@@ -146,7 +147,43 @@ def written_now() -> dict[str, Any]:
         "queue_message_sent_again": sent(played(failed_again, QUEUES | DELAYED)),
         "queue_dead_letter": sent(played(failed_again, QUEUES | {"MAX_ATTEMPTS": "1"})),
         "circuit": opened_circuit(now),
+        "without_envelope": without_envelope(played(batches_of(Fate.INVOKED, 1, 1), TRANSPARENT)),
     }
+
+
+def without_envelope(cloud: Cloud) -> dict[str, Any]:
+    """What was sent without an envelope, as text, and the ledger's items about it: what is being sent, and the note that
+    takes its place when Lambda has answered."""
+    begun, ended = (each["TransactItems"] for each in cloud.of("TransactWriteItems"))
+    (update,) = (write["Update"] for write in begun if "Update" in write)
+    names, values = update["ExpressionAttributeNames"], update["ExpressionAttributeValues"]
+    sending = {names["#sender"]: values[":sending"], names["#expires_at"]: values[":expires_at"]}
+    (note,) = notes(ended)
+    ((_, payload),) = cloud.invocations
+    return {"payload": payload.decode(), "sending": update["Key"] | sending, "note": note}
+
+
+def notes(writes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The notes that a transaction writes."""
+    items = (write["Put"]["Item"] for write in writes if "Put" in write)
+    return [item for item in items if item["id"]["S"].startswith("note/")]
+
+
+def sent_by(sending: Mapping[str, Any]) -> set[str]:
+    """The members of an item about what is being sent: those that have a fixed name, and those of what a handler sends."""
+    (sent,) = (json.loads(value["S"]) for name, value in sending.items() if name.startswith("sender/"))
+    return {name for name in sending if "/" not in name} | sent.keys()
+
+
+def failed(payload: str, request_id: str, at: int) -> str:
+    """The failure record of a run with this payload that ended at this time."""
+    ((record,),) = [json.loads(batch.event)["Records"] for batch in batches_of(Fate.INVOKED, 1, 1)]
+    failure = json.loads(record["body"])
+    failure["requestContext"]["requestId"] = request_id
+    failure["timestamp"] = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    failure["requestPayload"] = "the payload"
+    # Its bytes count.
+    return json.dumps(failure).replace('"the payload"', payload)
 
 
 def opened_circuit(now: int) -> dict[str, Any]:
@@ -210,7 +247,7 @@ def later(text: str, by: timedelta) -> str:
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", moved_time, text)
     seconds = r'((?:initial_timestamp|expires_at)[\\":{\sN]*)(\d+)'
     text = re.sub(seconds, lambda at: at[1] + str(int(at[2]) + int(by.total_seconds())), text)
-    milliseconds = r'((?:since|next_at)\\":)(\d+)'
+    milliseconds = r'((?:since|until|next_at)\\":)(\d+)'
     return re.sub(milliseconds, lambda at: at[1] + str(int(at[2]) + int(by.total_seconds() * 1000)), text)
 
 

@@ -38,6 +38,12 @@ class FormatTest(unittest.TestCase):
             ("claim", now["claim"], claim),
             ("waiting event", waiting["Item"], claim | members("and of an event that waits")),
             ("function", now["circuit"], members("ledger item of a function")),
+            ("note", now["without_envelope"]["note"], members("ledger item of a note")),
+            (
+                "sending",
+                handler.sent_by(now["without_envelope"]["sending"]),
+                members("ledger item of what is being sent"),
+            ),
         ):
             self.assertLessEqual(set(written), listed, kind)
 
@@ -134,6 +140,37 @@ class ReleaseTest(unittest.TestCase):
             self.assertEqual(len(seen.invocations), 1)
             (probing,) = handler.circuits(seen)
             self.assertIn("probing", json.loads(probing["circuit"]["S"])["phase"])
+
+    def recalled(self, body: str, item: dict[str, Any], seconds_later: int) -> list[Any]:
+        """The transactions for a failure of this body, if the ledger has this item about it."""
+        batches = handler.received(body, {}, self.at + seconds_later)
+        seen = handler.played(batches, handler.TRANSPARENT, instead=handler.found(item))
+        return [each["TransactItems"] for each in seen.of("TransactWriteItems")]
+
+    def test_a_retry_without_an_envelope_is_counted_on_by_its_note(self) -> None:
+        for recorded in self.recorded.values():
+            before = recorded["without_envelope"]
+            run = before["note"]["id"]["S"].rsplit("/")[-1]
+            *_, after = self.recalled(handler.failed(before["payload"], run, self.at), before["note"], 1)
+            self.assert_next(after, before["note"])
+
+    def test_what_a_handler_of_an_earlier_release_was_sending_when_it_died_is_counted_on(self) -> None:
+        for recorded in self.recorded.values():
+            before = recorded["without_envelope"]
+            run = "3f6a0f5e-2f0b-4c0e-9a55-5a9d6a6e7c11"
+            body = handler.failed(before["payload"], run, self.at + 5)
+            adopted, *_, after = self.recalled(body, before["sending"], 6)
+            (note,) = handler.notes(adopted)
+            self.assertEqual(note["id"]["S"].rsplit("/")[-1], run)
+            self.assertEqual(note["metadata"], before["note"]["metadata"])
+            self.assert_next(after, before["note"])
+
+    def assert_next(self, writes: list[Any], before: dict[str, Any]) -> None:
+        """Asserts that this transaction notes the retry after the one of this note."""
+        (note,) = handler.notes(writes)
+        metadata = json.loads(before["metadata"]["S"])
+        expected = {**metadata, "attempt": metadata["attempt"] + 1}
+        self.assertEqual(json.loads(note["metadata"]["S"]), expected)
 
     def test_no_member_is_gone(self) -> None:
         now = handler.written_now()
