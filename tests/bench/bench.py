@@ -10,6 +10,9 @@ CPU per message is the CPU time of a long run minus that of a short one, divided
 excludes the start of the process. The start-up time comes from the short run and ends at the first answer. The peak
 memory comes from the long run. Each figure is the median of the rounds, with the minimum and the maximum.
 
+Beside that, the handler runs in each round with what a function's way of retries needs: an envelope with a ledger (a
+function with the layer is the same for the handler), or no envelope (`TRANSPARENT`). The second table compares these.
+
 A slow result doesn't fail the bench, because times depend on the machine. The table shows which goals are reached, and
 the exit code only says whether measuring worked.
 """
@@ -21,10 +24,12 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from cloud import NotMeasured
+from count import MODES
 from messages import ACCOUNT, ARRANGEMENTS, BATCH_SIZE, REGION, batches
 from process import Handler, Run, run
 
@@ -40,6 +45,9 @@ ZIP_MAX_BYTES = 9 * 2**19
 # their batch: ten of them if it is sorted, five if it is mixed. So the minimum is 0.5 + 0.5/10 = 0.55 calls per message
 # for sorted batches, and 0.5 + 0.5/5 = 0.60 for mixed ones. The messages in flight are counted once in a run.
 CALLS_MAX = {"sorted": 0.56, "mixed": 0.61}
+
+# The ways of retries that are compared, by the mode of `count.py`: the first is what the others are compared with.
+WAYS = {"ledger": "envelope or layer, with a ledger", "transparent": "without an envelope", "plain": "without a ledger"}
 
 # Units of figures: the name, the size and the number of digits after the point.
 CALLS, MICROSECONDS, MILLISECONDS, MEBIBYTES = ("", 1, 2), (" µs", 1e-6, 0), (" ms", 1e-3, 1), (" MiB", 2**20, 2)
@@ -60,9 +68,14 @@ class Pair(NamedTuple):
 Rounds = list[tuple[Pair, Pair]]
 
 
-async def measure(ours: Handler, floor: Handler, rounds: int, count: int) -> dict[str, Rounds]:
-    """Runs both handlers in turn, with every arrangement of messages in each round."""
+# The pair of each way in each round.
+Ways = dict[str, list[Pair]]
+
+
+async def measure(ours: Handler, floor: Handler, rounds: int, count: int) -> tuple[dict[str, Rounds], Ways]:
+    """Runs both handlers in turn, with every arrangement of messages in each round, and ours in every way."""
     measured: dict[str, Rounds] = {arrangement: [] for arrangement in ARRANGEMENTS}
+    ways: Ways = {mode: [] for mode in WAYS}
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         log = Path(folder) / "log"
 
@@ -77,7 +90,9 @@ async def measure(ours: Handler, floor: Handler, rounds: int, count: int) -> dic
             print(f"round {number} of {rounds}", file=sys.stderr)
             for arrangement, pairs in measured.items():
                 pairs.append((await pair(ours, arrangement), await pair(floor, arrangement)))
-    return measured
+            for mode, own in ways.items():
+                own.append(await pair(replace(ours, environment=MODES[mode]), "mixed"))
+    return measured, ways
 
 
 def row(
@@ -119,6 +134,26 @@ def table(measured: dict[str, Rounds], zipped_bytes: int) -> str:
         row("peak memory", MEBIBYTES, *of(every, lambda pair: pair.long.peak_bytes)),
         row("zipped bootstrap", MEBIBYTES, [zipped_bytes], [], limit=ZIP_MAX_BYTES),
     ]
+    return aligned(rows)
+
+
+def table_of_ways(ways: Ways) -> str:
+    """The calls and the CPU time of each way, and the ratio to the first one."""
+
+    def ratio(own: list[Pair], value: Callable[[Pair], float]) -> str:
+        pairs = zip(own, next(iter(ways.values())), strict=True)
+        return f"{statistics.median(value(one) / value(first) for one, first in pairs):.2f}"
+
+    rows = [["each batch half and half", "AWS calls per message", "ratio", "CPU per message", "ratio"]]
+    for mode, own in ways.items():
+        calls = statistics.median(map(calls_per_message, own))
+        cpu = statistics.median(pair.cpu_per_message for pair in own) / MICROSECONDS[1]
+        ratios = ratio(own, calls_per_message), ratio(own, lambda pair: pair.cpu_per_message)
+        rows.append([WAYS[mode], f"{calls:.2f}", ratios[0], f"{cpu:.0f} µs", ratios[1]])
+    return aligned(rows)
+
+
+def aligned(rows: list[list[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rows.insert(1, ["-" * width for width in widths])
     return "\n".join("| " + " | ".join(map(str.ljust, cells, widths)) + " |" for cells in rows)
@@ -148,8 +183,8 @@ def main() -> int:
     queue_url = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/retry-queue"
     floor = Handler("floor", [str(arguments.floor.resolve())], {"RETRY_QUEUE_URL": queue_url})
     try:
-        measured = asyncio.run(measure(ours, floor, arguments.rounds, arguments.batches))
-        print(table(measured, zipped_size(arguments.bootstrap)))
+        measured, ways = asyncio.run(measure(ours, floor, arguments.rounds, arguments.batches))
+        print(table(measured, zipped_size(arguments.bootstrap)), table_of_ways(ways), sep="\n\n")
     except (NotMeasured, OSError) as error:
         print(f"could not measure: {error}", file=sys.stderr)
         return 1

@@ -152,8 +152,8 @@ def written_now() -> dict[str, Any]:
 
 
 def without_envelope(cloud: Cloud) -> dict[str, Any]:
-    """What was sent without an envelope, as text, and the ledger's items about it: what is being sent, and the note that
-    takes its place when Lambda has answered."""
+    """What was sent without an envelope, as text, and the ledger's items about it: what is being sent, and the note
+    that takes its place when Lambda has answered."""
     begun, ended = (each["TransactItems"] for each in cloud.of("TransactWriteItems"))
     (update,) = (write["Update"] for write in begun if "Update" in write)
     names, values = update["ExpressionAttributeNames"], update["ExpressionAttributeValues"]
@@ -170,7 +170,7 @@ def notes(writes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def sent_by(sending: Mapping[str, Any]) -> set[str]:
-    """The members of an item about what is being sent: those that have a fixed name, and those of what a handler sends."""
+    """The members of an item about what is being sent: those with a fixed name, and those of what a handler sends."""
     (sent,) = (json.loads(value["S"]) for name, value in sending.items() if name.startswith("sender/"))
     return {name for name in sending if "/" not in name} | sent.keys()
 

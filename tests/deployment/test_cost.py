@@ -211,6 +211,19 @@ class CostTest(unittest.TestCase):
 
 
 class CountTest(unittest.TestCase):
+    def test_a_function_without_envelopes_takes_at_most_one_read_a_batch_and_one_write_a_message_more(self) -> None:
+        kinds = json.loads((ROOT / "infra/cost/counted.json").read_text())["batches"]
+        calls = {(each["mode"], each["fate"], each["messages"]): each["calls"] for each in kinds}
+        compared = [key for key in calls if key[0] == "transparent"]
+        self.assertEqual(len(compared), 4)
+        for _, fate, size in compared:
+            own, enveloped = calls["transparent", fate, size], calls["ledger", fate, size]
+            self.assertLessEqual(own.get("BatchGetItem", 0), 1)
+            more = own.get("TransactWriteItems", 0) - enveloped.get("PutItem", 0)
+            self.assertLessEqual(more, size)
+            others = {name: count for name, count in own.items() if name not in ("BatchGetItem", "TransactWriteItems")}
+            self.assertEqual(others, {name: count for name, count in enveloped.items() if name != "PutItem"})
+
     def test_it_needs_the_counted_calls(self) -> None:
         before = json.loads((ROOT / "infra/cost/counted.json").read_text())
         now = asyncio.run(count_anew(HANDLER))

@@ -130,6 +130,16 @@ impl Failure<'_> {
         Some(note::Keys::of(function.unqualified(), &self.request_id, payload.get()))
     }
 
+    /// Whether the next attempt sends the payload for which [`Failure::note_keys`] are, after the notes were read. Of an
+    /// event that has an envelope it sends only a part.
+    pub fn sends_whole(&self) -> bool {
+        match &self.event {
+            Some(Event::Fresh(_)) => true,
+            Some(Event::Retried(_)) => self.whole.is_none(),
+            Some(Event::Queued(_)) | None => false,
+        }
+    }
+
     /// Takes the failed invocation for the retry with this metadata, which had no envelope.
     pub(crate) fn continues(&mut self, metadata: RetryMetadata) {
         if let Some(payload) = self.whole.take() {

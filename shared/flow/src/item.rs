@@ -36,6 +36,8 @@ pub(crate) struct Item<'e> {
     source: Option<Source<'e>>,
     /// Whether its function is invoked without an envelope.
     is_transparent: bool,
+    /// The key of the sendings of its payload, if that was computed: a digest of a megabyte takes milliseconds.
+    sendings: Option<String>,
     /// The senders of its payload whose sendings no record needs any more.
     over: Vec<String>,
     claim: RefCell<Option<Held>>,
@@ -60,6 +62,7 @@ impl<'e> Item<'e> {
         let judgement = decide(view(record), home, &settings.rules, now);
         Self {
             is_transparent: is_transparent(&judgement, settings),
+            sendings: None,
             over: Vec::new(),
             record,
             nth,
@@ -78,8 +81,14 @@ impl<'e> Item<'e> {
     }
 
     /// The same item, after the notes for its failure were read.
-    pub(crate) fn recalled(self, judgement: Judgement<'e>, over: Vec<String>) -> Self {
-        Self { judgement, over, ..self }
+    pub(crate) fn recalled(
+        self,
+        judgement: Judgement<'e>,
+        sendings: String,
+        over: Vec<String>,
+    ) -> Self {
+        let is_of_it = judgement.failure.as_ref().is_ok_and(Failure::sends_whole);
+        Self { judgement, sendings: is_of_it.then_some(sendings), over, ..self }
     }
 
     /// The same item, as long as it is unknown which attempt has failed.
@@ -157,9 +166,11 @@ impl<'e> Item<'e> {
         };
         let Envelope { metadata, payload } = self.judgement.envelope()?;
         let sender = claim.token.owner.clone();
+        let sendings = self.sendings.clone();
         Some(Unwrapped {
             function: function.unqualified().to_owned(),
-            sendings: note::sendings_key(function.unqualified(), payload.get()),
+            sendings: sendings
+                .unwrap_or_else(|| note::sendings_key(function.unqualified(), payload.get())),
             sending: Sending { sender, metadata, since: now, until },
             over: self.over.clone(),
             progress: Progress::NotAccepted,

@@ -5,7 +5,7 @@
 //! found replaces what an envelope would have said, so the phases after this one know of no difference. If it can't be
 //! known yet which attempt has failed, the message waits for a short time, and no attempt is counted.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use comeback_core::{
     Timestamp,
@@ -71,16 +71,16 @@ pub(crate) async fn recall<'e, L: Ledger, C: Clock>(
         (item.nth, known)
     });
     let mut known: HashMap<_, _> = join_all(informed).await.into_iter().collect();
-    let sought: HashSet<_> = of.into_iter().map(|item| item.nth).collect();
+    let mut sought: HashMap<_, _> = of.into_iter().map(|item| item.nth).zip(keys).collect();
     let mut recalled = Recalled { items: Vec::with_capacity(items.len()), unknown: Vec::new() };
     for item in items {
-        if !sought.contains(&item.nth) {
+        let Some(Keys { sendings, .. }) = sought.remove(&item.nth) else {
             recalled.items.push(item);
             continue;
-        }
+        };
         match known.remove(&item.nth).unwrap_or_else(|| Known::Failed(cut_off())) {
             Known::Judged { judgement, over } => {
-                recalled.items.push(item.recalled(*judgement, over))
+                recalled.items.push(item.recalled(*judgement, sendings, over));
             }
             Known::NotYet { again_at } => {
                 log::not_yet_recalled(&item, again_at);

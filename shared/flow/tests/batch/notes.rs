@@ -103,6 +103,18 @@ async fn a_payload_that_looks_like_an_envelope_is_one_unless_there_is_a_note() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_sent_of_an_event_that_had_an_envelope_is_noted_under_the_payload_in_it() {
+    let world = transparent(&[("payload of", Answer::Fault(THROTTLED))]);
+    let (payload, metadata) = (payload("a"), retried().to_json());
+    let envelope = format!(r#"{{"_retry_metadata":{metadata},"_original_payload":{payload}}}"#);
+    let mut record = failed("a", 600);
+    record.body = record.body.map(|body| body.replace(&payload, &envelope));
+    assert_eq!(outcomes(&handle(&world, vec![record]).await), ["waits"]);
+    assert_eq!(world.invocations.borrow()[0].1, payload);
+    assert_eq!(sendings(&world, "a"), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_function_that_fails_before_the_note_is_written_is_waited_for_and_nothing_is_counted() {
     let mut world = transparent(&[]);
     world.registers = true;
