@@ -1,4 +1,4 @@
-//! `soak [queues | durable | transparent] [EVENTS [SEED]]`: sends many events through the whole system, with real processes, while
+//! `soak [queues | durable | transparent | switching] [EVENTS [SEED]]`: sends many events through the whole system, with real processes, while
 //! handlers are killed. It prints the figures, and fails if anything was lost.
 //!
 //! Each event fails in the way that its number says. New events are sent as fast as earlier ones end. Meanwhile
@@ -9,10 +9,13 @@
 //! With `queues`, the events are messages of two queues, whose consumers are killed, too. With `durable`, the target is
 //! a durable function, of which Lambda starts an execution of one name once: the handler has no ledger, and yet no
 //! attempt may run twice. With `transparent`, the targets are ten functions that are retried without an envelope.
+//! With `switching`, no handler is killed, but its setting `TRANSPARENT` changes while nearly all events wait.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test reports a failure by a panic")]
 
 mod queues;
 mod run;
+mod switching;
+mod table;
 mod tally;
 mod transparent;
 
@@ -23,17 +26,21 @@ use crate::run::soak;
 const EVENTS: usize = 20_000;
 const SEED: u64 = 1;
 
+/// Long enough for thousands of events to wait at the same time.
+const SWITCHING_BACKOFF_SECONDS: i64 = 10;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let mut arguments = env::args().skip(1).peekable();
     let is_of_queues = arguments.next_if(|first| first == "queues").is_some();
     let is_durable = arguments.next_if(|first| first == "durable").is_some();
     let is_transparent = arguments.next_if(|first| first == "transparent").is_some();
+    let switches = arguments.next_if(|first| first == "switching").is_some();
     let (events, seed) = (arguments.next(), arguments.next());
     let events = events.map_or(Ok(EVENTS), |text| text.parse());
     let seed = seed.map_or(Ok(SEED), |text| text.parse());
     let (Ok(events), Ok(seed)) = (events, seed) else {
-        eprintln!("usage: soak [queues | durable | transparent] [EVENTS [SEED]]");
+        eprintln!("usage: soak [queues | durable | transparent | switching] [EVENTS [SEED]]");
         return ExitCode::from(2);
     };
     #[allow(clippy::disallowed_methods, reason = "the duration is measured")]
@@ -46,6 +53,10 @@ async fn main() -> ExitCode {
         let soaked = transparent::soak(events, seed).await;
         let is_good = soaked.is_good();
         (Box::new(soaked), is_good)
+    } else if switches {
+        let switched = switching::soak(events, SWITCHING_BACKOFF_SECONDS).await;
+        let is_good = switched.is_good();
+        (Box::new(switched), is_good)
     } else {
         let soaked = soak(events, seed, is_durable).await;
         let is_good = soaked.is_good();
@@ -91,4 +102,11 @@ async fn without_an_envelope_attempts_are_exact_and_nothing_is_lost_while_handle
     let soaked = transparent::soak(300, 7).await;
     assert!(soaked.is_good(), "{soaked}");
     assert!(soaked.killed.iter().sum::<usize>() > 0, "{soaked}");
+}
+
+#[cfg(test)]
+#[tokio::test]
+async fn switching_transparent_on_and_off_while_events_wait_loses_nothing_and_repeats_nothing() {
+    let switched = switching::soak(100, 3).await;
+    assert!(switched.is_good(), "{switched}");
 }

@@ -9,7 +9,6 @@
 mod cutter;
 mod events;
 mod functions;
-mod table;
 mod tally;
 
 use std::{fmt, sync::Arc};
@@ -26,7 +25,10 @@ use self::{
     events::{MAX_ATTEMPTS, function_of, payload, trace},
     tally::{Judged, Tally},
 };
-use crate::run::{kill_now_and_then, limited, settle};
+use crate::{
+    run::{kill_now_and_then, limited, settle},
+    table,
+};
 
 /// The most events under way at the same time.
 const UNDER_WAY_MAX: usize = 400;

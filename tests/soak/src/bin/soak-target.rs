@@ -8,7 +8,9 @@ use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
 use serde_json::{Value, json};
 
 async fn handle(event: LambdaEvent<Value>) -> Result<(), Diagnostic> {
-    let LambdaEvent { payload, context } = event;
+    let LambdaEvent { payload: sent, context } = event;
+    // While retries have an envelope, it is down in the same way.
+    let payload = sent.get("_original_payload").unwrap_or(&sent);
     println!("{}", json!({ "run": context.request_id, "trace": context.xray_trace_id }));
     let digits = context.request_id.get(..2).unwrap_or_default();
     let drawn = u64::from_str_radix(digits, 16).unwrap_or_default();
