@@ -103,10 +103,3 @@ async fn without_an_envelope_attempts_are_exact_and_nothing_is_lost_while_handle
     assert!(soaked.is_good(), "{soaked}");
     assert!(soaked.killed.iter().sum::<usize>() > 0, "{soaked}");
 }
-
-#[cfg(test)]
-#[tokio::test]
-async fn switching_transparent_on_and_off_while_events_wait_loses_nothing_and_repeats_nothing() {
-    let switched = switching::soak(100, 3).await;
-    assert!(switched.is_good(), "{switched}");
-}
