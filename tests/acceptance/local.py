@@ -68,10 +68,13 @@ class StackOfCalls(Stack):
             "Spy",
             "Moved",
             "MovedBack",
+            "Tried",
+            "GivenUp",
             *(f"{system}/{kind}" for system in SYSTEMS for kind in ("DeadLetterQueue", "RetryQueue")),
         ):
             self._make_queue(queue)
         self._redrive("MovedBack", "Moved")
+        self._redrive("Tried", "GivenUp", receives=1)
         for system in SYSTEMS:
             self._redrive(f"{system}/RetryQueue", f"{system}/DeadLetterQueue")
         layer = None
@@ -92,8 +95,8 @@ class StackOfCalls(Stack):
         made = self.account.client("sqs").create_queue(QueueName=self._named(name), Attributes=attributes)
         self.names[name] = made["QueueUrl"]
 
-    def _redrive(self, queue: str, dead_letters: str) -> None:
-        policy = f'{{"deadLetterTargetArn":"{self._arn(dead_letters)}","maxReceiveCount":1000}}'
+    def _redrive(self, queue: str, dead_letters: str, receives: int = 1000) -> None:
+        policy = f'{{"deadLetterTargetArn":"{self._arn(dead_letters)}","maxReceiveCount":{receives}}}'
         self.account.client("sqs").set_queue_attributes(
             QueueUrl=self.names[queue], Attributes={"RedrivePolicy": policy}
         )

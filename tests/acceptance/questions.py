@@ -63,6 +63,34 @@ def whether_a_redrive_keeps_message_attributes(world: World) -> str:
     return f"{kept}: {json.dumps(got)}; system attributes {sorted(moved[0].get('Attributes', {}))}"
 
 
+def what_sqs_tells_of_a_message_that_its_redrive_policy_has_moved(world: World) -> str:
+    """The handler takes the first receive of such a message for the time of its consumer's failure."""
+    sqs = world.account.client("sqs")
+
+    def receive(queue: str) -> list[dict[str, Any]]:
+        answer = sqs.receive_message(QueueUrl=world.names[queue], VisibilityTimeout=0, AttributeNames=["All"])
+        return list(answer.get("Messages", []))
+
+    sent = sqs.send_message(QueueUrl=world.names["Tried"], MessageBody="tried")
+    before: list[dict[str, Any]] = []
+    moved: list[dict[str, Any]] = []
+
+    def received() -> int:
+        before.extend(receive("Tried"))
+        moved.extend(receive("GivenUp"))
+        return len(moved)
+
+    world.until("messages that were moved", received, 1)
+    first, after = before[0]["Attributes"], moved[0]["Attributes"]
+    kept = {name: after.get(name) == first[name] for name in ("SentTimestamp", "ApproximateFirstReceiveTimestamp")}
+    told = ", ".join(f"{name} is {'the same' if same else 'another'}" for name, same in kept.items())
+    is_new = moved[0]["MessageId"] != sent["MessageId"]
+    return (
+        f"{told}; its id is {'another' if is_new else 'the same'}; its first receive there is number "
+        f"{after['ApproximateReceiveCount']}; attributes {sorted(after)}"
+    )
+
+
 def who_sends_the_message_of_a_destination(world: World) -> str:
     event = world.send("Spied", fail={})
     world.until("records", lambda: len(world.spied(event)), 1)

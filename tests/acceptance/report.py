@@ -1,15 +1,16 @@
-"""The output of a run: a table in Markdown, and a JSON document, with the costs at AWS's prices."""
+"""The report of a run, in words and as JSON, with the costs at AWS's prices. It can be attached to an issue."""
 
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from aws import Account
 from cloudwatch import of_log
 from cost import MONTH_SECONDS, each
-from play import Result
+from play import ANSWERED, FAILED, Result
 from world import documents
 
 HOUR_SECONDS = 3600
@@ -64,7 +65,11 @@ class Played:
     region: str
     emulator: str | None
     seconds: int
+    # Only scenarios decide whether the run has passed.
+    verdict: str
     results: list[Result]
+    # The answers to questions that only AWS can answer, whatever they are.
+    answers: list[Result]
     costs: list[Cost]
     # The handlers' warnings and errors, with their counts.
     warnings: dict[str, int]
@@ -74,22 +79,40 @@ class Played:
         return sum(each.dollars for each in self.costs)
 
 
-def markdown(played: Played) -> str:
-    counts = Counter(each.result for each in played.results)
+def played(
+    name: str, account: Account, seconds: float, parts: list[Result], paid: list[Cost], warnings: dict[str, int]
+) -> Played:
+    """The report, in which nothing names the account."""
+
+    def masked(text: str) -> str:
+        return text.replace(account.id, "ACCOUNT")
+
+    parts = [replace(each, said=masked(each.said)) for each in parts]
+    warnings = {masked(warning): count for warning, count in warnings.items()}
+    results = [each for each in parts if each.result != ANSWERED]
+    answers = [each for each in parts if each.result == ANSWERED]
+    counts = Counter(each.result for each in results)
+    verdict = "failed" if counts[FAILED] else "passed"
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+    where, took = (account.region, account.emulator), round(seconds)
+    return Played(name, *where, took, f"{verdict}: {told}", results, answers, paid, warnings)
+
+
+def markdown(played: Played) -> str:
     rows = [
-        f"{played.name} in {played.emulator or played.region}, {played.seconds} s: {told}",
+        f"{played.name} in {played.emulator or played.region} {played.verdict}. It took {played.seconds} s, and costs "
+        f"about {played.dollars:.2f} dollars.",
         "",
-        "| scenario or question | result | seconds | |",
+        "| scenario | result | seconds | |",
         "|---|---|---|---|",
         *(f"| {each.name} | {each.result} | {each.seconds:.1f} | {_cell(each.said)} |" for each in played.results),
-        "",
-        f"At AWS's prices in US East (N. Virginia) about {played.dollars:.2f} dollars:",
-        "",
-        "| what | how much | dollars |",
-        "|---|---|---|",
-        *(f"| {each.what} | {each.count:,} | {each.dollars:.4f} |" for each in played.costs),
     ]
+    if played.answers:
+        rows += ["", f"What {played.emulator or 'AWS'} answered, which is no part of the verdict:", ""]
+        rows += ["| question | answer |", "|---|---|"]
+        rows += [f"| {each.name} | {_cell(each.said)} |" for each in played.answers]
+    rows += ["", "The costs, at AWS's prices in US East (N. Virginia):", "", "| what | how much | dollars |"]
+    rows += ["|---|---|---|", *(f"| {each.what} | {each.count:,} | {each.dollars:.4f} |" for each in played.costs)]
     if played.warnings:
         rows += ["", "| what the handlers warned of | times |", "|---|---|"]
         rows += [f"| {_cell(warning)} | {count} |" for warning, count in played.warnings.items()]
@@ -100,6 +123,10 @@ def _cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
-def write(path: Path, played: Played) -> None:
+def write(path: Path, played: Played) -> str:
+    """Writes the report as JSON, and beside it in Markdown, which it returns."""
     document = asdict(played) | {"dollars": round(played.dollars, 4)}
     path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    words = markdown(played)
+    path.with_suffix(".md").write_text(words + "\n")
+    return words

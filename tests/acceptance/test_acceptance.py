@@ -110,14 +110,22 @@ class AcceptanceTest(unittest.TestCase):
         status, printed, told = self.run_to_end("--emulator", emulator, "--json", "green.json", *arguments)
         self.assertEqual(status, 0, f"{printed}\n{told}")
         document: dict[str, Any] = json.loads((self.folder / "green.json").read_text())
-        results = {each["name"]: each for each in document["results"]}
+        results = {each["name"]: each for each in [*document["results"], *document["answers"]]}
         skipped = {name: each["said"] for name, each in results.items() if each["result"] == "skipped"}
         self.assertEqual(skipped, CANT[emulator])
         others = {each["result"] for each in results.values()} - {"skipped"}
         self.assertEqual(others, {"passed", "answered"})
         self.assertGreaterEqual(sum(each["result"] == "passed" for each in results.values()), 10)
-        for each in results.values():
+        for each in document["results"]:
             self.assertIn(f"| {each['name']} | {each['result']} |", printed)
+        verdict, answers = printed.split(f"What {emulator} answered, which is no part of the verdict:")
+        for each in document["answers"]:
+            self.assertIn(f"| {each['name']} | ", answers)
+            self.assertNotIn(f"| {each['name']} | ", verdict)
+        self.assertTrue(document["verdict"].startswith("passed: "), document["verdict"])
+        # Whoever attaches the report to an issue doesn't name their account.
+        self.assertEqual((self.folder / "green.md").read_text(), printed)
+        self.assertNotRegex(printed + json.dumps(document), r"\b0{12}\b")
         self.assertTrue(0 < document["dollars"] < 1, document["costs"])
 
     def test_a_scenario_that_fails_says_why(self) -> None:
