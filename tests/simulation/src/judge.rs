@@ -17,7 +17,7 @@ mod register;
 mod turns;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap},
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -32,11 +32,12 @@ pub use self::{
     deliveries::{receive_count, trace_of, was_moved},
 };
 use self::{
-    cases::Case,
+    cases::Cases,
     circuits::{FaultFree, Known},
     delays::Process,
     deliveries::Delivery,
     recall::Sent,
+    turns::Retries,
 };
 use crate::{
     notes::{Check, Seen, Story, Tally, Violation},
@@ -75,18 +76,18 @@ pub struct Judge {
     pub late_step: Duration,
     pub opened: bool,
     /// How late each attempt of an outage was, by target, and the backlogs of all retry queues.
-    pub lateness: BTreeMap<usize, Vec<Duration>>,
+    pub lateness: BTreeMap<usize, Lateness>,
     pub backlogs: Vec<Backlog>,
     pub dead_letters: u64,
     plan: Rc<Plan>,
     pub events: Vec<Event>,
-    cases: Vec<Case>,
+    cases: Cases,
     /// Invocations that Lambda has accepted and that have not ended, by their request ids.
     pub open: HashMap<Arc<str>, Open>,
     /// Cases by the trace that their messages carry.
     by_trace: HashMap<Arc<str>, usize>,
-    /// The latest retries that handlers have made of each target: when, the request id, and whether they have failed.
-    retries: HashMap<usize, VecDeque<(Timestamp, Arc<str>, bool)>>,
+    /// The latest retries that handlers have made of each target.
+    retries: HashMap<usize, Retries>,
     runs: HashMap<u64, Vec<Delivery>>,
     processes: Vec<Process>,
     /// What the runs know about circuits, by run and target.
@@ -150,6 +151,33 @@ impl Event {
 
     fn may_fork(&self) -> bool {
         self.forks + self.copies < FORKS_MAX
+    }
+}
+
+/// How late the attempts of a target were: how many by this many milliseconds.
+#[derive(Default)]
+pub struct Lateness(BTreeMap<u64, u64>);
+
+impl Lateness {
+    fn add(&mut self, lateness: Duration) {
+        *self.0.entry(lateness.as_millis() as u64).or_default() += 1;
+    }
+
+    pub fn attempts(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// The lateness that this many percent of the attempts don't exceed.
+    pub fn at(&self, percent: u64) -> Duration {
+        let mut before = self.attempts().saturating_sub(1) * percent / 100;
+        let at = self.0.iter().find(|(_, count)| match before.checked_sub(**count) {
+            Some(rest) => {
+                before = rest;
+                false
+            }
+            None => true,
+        });
+        Duration::from_millis(at.map_or(0, |(millis, _)| *millis))
     }
 }
 
@@ -264,7 +292,11 @@ impl Judge {
         self.story.tell(self.now, open.event, || format!("attempt {} succeeded", open.attempt));
         self.tally.count(Seen::Step("successes"));
         self.recovered.extend((open.attempt > 0 && open.target == 0).then_some(self.now));
-        self.events[open.event].ends += 1;
+        let event = &mut self.events[open.event];
+        event.ends += 1;
+        if self.plan.outage.is_some() {
+            event.payload = String::new();
+        }
     }
 
     /// Lambda has given up an invocation, and could not send that anywhere.

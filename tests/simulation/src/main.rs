@@ -146,7 +146,7 @@ fn day(started: Instant, plan: Plan, metrics: Option<&Path>) -> bool {
 }
 
 fn outage_of(outage: Outage, seed: u64) -> bool {
-    let mut ended = play(Plan::of_outage(outage, seed), false);
+    let ended = play(Plan::of_outage(outage, seed), false);
     let after = |share| run::recovered_after(&ended, outage, share).unwrap_or_default().as_secs();
     println!(
         "seed {seed}: {} events; first success {} s after the outage, 95 % {} s; a step {} ms late at most",
@@ -155,16 +155,13 @@ fn outage_of(outage: Outage, seed: u64) -> bool {
         after(95),
         ended.late_step.as_millis(),
     );
-    for (target, lateness) in &mut ended.lateness {
-        lateness.sort_unstable();
-        let at =
-            |share| lateness.get((lateness.len() - 1) * share / 100).copied().unwrap_or_default();
+    for (target, lateness) in &ended.lateness {
         println!(
             "  function {target}: {} attempts; late by {:.1} s (p50), {:.1} s (p99), {:.1} s at most; no place for a batch for {:.1} s at most",
-            lateness.len(),
-            at(50).as_secs_f64(),
-            at(99).as_secs_f64(),
-            at(100).as_secs_f64(),
+            lateness.attempts(),
+            lateness.at(50).as_secs_f64(),
+            lateness.at(99).as_secs_f64(),
+            lateness.at(100).as_secs_f64(),
             ended.backlogs[*target].longest.as_secs_f64(),
         );
     }

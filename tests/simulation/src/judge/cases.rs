@@ -1,6 +1,10 @@
 //! Failures that reach a retry queue, and the judge's verdict on each.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
 
 use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{Timestamp, claim::Order, error_type::ErrorReport, record::Condition};
@@ -65,6 +69,42 @@ pub struct Case {
     /// How often its messages were received, and how often handlers wrote its item.
     pub receives: u32,
     pub writes: u32,
+}
+
+/// All cases. An outage has millions, so those that are over are forgotten there, and others take their places.
+#[derive(Default)]
+pub struct Cases {
+    all: Vec<Case>,
+    over: Vec<usize>,
+}
+
+impl Cases {
+    fn add(&mut self, case: Case) -> usize {
+        match self.over.pop() {
+            Some(place) => {
+                self.all[place] = case;
+                place
+            }
+            None => {
+                self.all.push(case);
+                self.all.len() - 1
+            }
+        }
+    }
+}
+
+impl Deref for Cases {
+    type Target = [Case];
+
+    fn deref(&self) -> &[Case] {
+        &self.all
+    }
+}
+
+impl DerefMut for Cases {
+    fn deref_mut(&mut self) -> &mut [Case] {
+        &mut self.all
+    }
 }
 
 /// A message to a retry queue that Lambda has not written.
@@ -229,8 +269,18 @@ impl Judge {
             case.is_refused = true;
             case.claimed = false;
         }
-        self.by_trace.insert(Arc::clone(&case.of.trace), self.cases.len());
-        self.cases.push(case);
+        let trace = Arc::clone(&case.of.trace);
+        let index = self.cases.add(case);
+        self.by_trace.insert(trace, index);
+    }
+
+    /// In an outage nothing is delivered twice: once a case is acted on and its message is gone, nobody may name it.
+    pub fn forget(&mut self, index: usize) {
+        let case = &self.cases[index];
+        if self.plan.outage.is_some() && case.acts == 1 {
+            self.by_trace.remove(&case.of.trace);
+            self.cases.over.push(index);
+        }
     }
 
     /// A second message about a failure appears.

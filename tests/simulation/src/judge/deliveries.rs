@@ -183,7 +183,7 @@ impl Judge {
             let Outcome::Invoked { lateness } = entry.outcome else { continue };
             if self.plan.outage.is_some() {
                 let target = self.cases[message.case].of.target;
-                self.lateness.entry(target).or_default().push(lateness);
+                self.lateness.entry(target).or_default().add(lateness);
             }
             if !lateness.is_zero()
                 && let Some(at) = message.invoked_at
@@ -250,7 +250,11 @@ impl Judge {
                 self.violated(Check::ListsTruly, event, what);
             }
             self.ends_sending(message);
-            self.let_go(run, message, stays(message.handle()));
+            let comes_back = stays(message.handle());
+            self.let_go(run, message, comes_back);
+            if message.done && !comes_back {
+                self.forget(message.case);
+            }
         }
     }
 

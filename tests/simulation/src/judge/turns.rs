@@ -1,6 +1,10 @@
 //! The rules for the transitions of circuits. Each is one write, which replaces one phase by another.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use comeback_core::Timestamp;
 use serde_json::Value;
@@ -28,10 +32,9 @@ const BROUGHT_MAX: u32 = 2_000;
 /// After a slice at this rate, in retries a second, the circuit closes.
 const RATE_MAX: i64 = 1 << 14;
 
-/// How many of a target's latest retries are remembered, how many of them in a row must have been made within this time
-/// before the target is suspected, and how many of these must have failed. A trial needs more, but some may be unknown
+/// How many of a target's retries in a row must have been made within this time before the target is suspected, and how
+/// many of these must have failed. A trial needs more, but some may be unknown
 /// to it.
-const RETRIES_MAX: usize = 300;
 const SAMPLE: usize = 20;
 const SAMPLED_WITHIN: Millis = 240_000;
 const SAMPLE_FAILED: usize = 15;
@@ -186,6 +189,43 @@ impl Phase {
     }
 }
 
+/// The retries of a target that may be a handler's sample: when, and whether each has failed.
+#[derive(Default)]
+pub struct Retries {
+    made: VecDeque<(Timestamp, Arc<str>, bool)>,
+    /// The number of each retry, by its request id, and of the first that is still known.
+    numbers: HashMap<Arc<str>, usize>,
+    first: usize,
+}
+
+impl Retries {
+    fn add(&mut self, now: Timestamp, request_id: &Arc<str>) {
+        let is_over = |(at, ..): &mut (Timestamp, Arc<str>, bool)| {
+            (now - *at).num_milliseconds() > SAMPLED_WITHIN
+        };
+        while let Some((_, over, _)) = self.made.pop_front_if(is_over) {
+            self.numbers.remove(&over);
+            self.first += 1;
+        }
+        self.numbers.insert(Arc::clone(request_id), self.first + self.made.len());
+        self.made.push_back((now, Arc::clone(request_id), false));
+    }
+
+    fn failed(&mut self, request_id: &Arc<str>) {
+        if let Some(number) = self.numbers.get(request_id)
+            && let Some((.., failed)) = self.made.get_mut(number - self.first)
+        {
+            *failed = true;
+        }
+    }
+
+    fn since(&self, now: Timestamp) -> Vec<bool> {
+        let is_late = |at: Timestamp| (now - at).num_milliseconds() <= SAMPLED_WITHIN;
+        let late = self.made.iter().filter(|(at, ..)| is_late(*at));
+        late.map(|(.., failed)| *failed).collect()
+    }
+}
+
 impl Judge {
     /// A run's write of a circuit has taken effect.
     pub fn turned(&mut self, run: u64, target: &str, was: Option<&str>, text: &str) {
@@ -223,28 +263,24 @@ impl Judge {
 
     /// A handler's retry of a target was accepted.
     pub fn retried(&mut self, target: usize, request_id: &Arc<str>) {
-        let retries = self.retries.entry(target).or_default();
-        retries.push_back((self.now, Arc::clone(request_id), false));
-        if retries.len() > RETRIES_MAX {
-            retries.pop_front();
+        if self.plan.handler_of(target).probes {
+            self.retries.entry(target).or_default().add(self.now, request_id);
         }
     }
 
     /// An invocation of a target has failed, which may be a retry.
     pub fn retry_failed(&mut self, target: usize, request_id: &Arc<str>) {
-        let retries = self.retries.entry(target).or_default();
-        let retry = retries.iter_mut().rfind(|(_, id, _)| id == request_id);
-        retry.into_iter().for_each(|(.., failed)| *failed = true);
+        if let Some(retries) = self.retries.get_mut(&target) {
+            retries.failed(request_id);
+        }
     }
 
     /// Whether of many of its latest retries in a row, most have failed.
     fn seems_down(&self, arn: &str) -> bool {
         let name = arn.split(':').nth(6).unwrap_or_default();
         let target = self.plan.targets.iter().position(|target| target.name == name);
-        let retries = target.and_then(|target| self.retries.get(&target)).into_iter().flatten();
-        let is_late = |at: &Timestamp| (self.now - *at).num_milliseconds() <= SAMPLED_WITHIN;
-        let retries = retries.filter(|(at, ..)| is_late(at)).map(|(.., failed)| *failed);
-        let retries: Vec<bool> = retries.collect();
+        let retries = target.and_then(|target| self.retries.get(&target));
+        let retries = retries.map(|retries| retries.since(self.now)).unwrap_or_default();
         let failed = |sample: &[bool]| sample.iter().filter(|failed| **failed).count();
         retries.windows(SAMPLE).any(|sample| failed(sample) >= SAMPLE_FAILED)
     }

@@ -124,7 +124,10 @@ impl World {
             self.judge.marked(subject);
         }
         let Replace { key, next, waiting, .. } = replace;
-        self.table.write(self.now, key, next.clone(), waiting.clone());
+        // In an outage nothing is delivered twice, so nobody looks for a mark, of which there would be millions.
+        let is_kept = |next: &&Claim| self.plan.outage.is_none() || next.state != State::Done;
+        let kept = next.as_ref().filter(is_kept).cloned();
+        self.table.write(self.now, key, kept, waiting.clone());
         if let Some(noting) = &replace.noting {
             self.table.note(self.now, noting);
             self.judge.notes(noting);
