@@ -1,4 +1,4 @@
-//! The delay before an attempt: a ceiling that doubles, and a random draw below it.
+//! The delay before an attempt: a ceiling that doubles, or the entry of a list, and a random draw below it.
 //!
 //! The draw is seeded with the failed invocation's request id and the attempt. So every receive of the same message
 //! computes the same delay, on any machine and after any crash. The receive count can't replace the attempt: it is
@@ -8,6 +8,8 @@ use std::{fmt, num::NonZeroU32, time::Duration};
 
 use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
 use serde::Serialize;
+
+use crate::duration;
 
 /// Which of our re-invocations this is, counted from 1; Lambda's own invocation is not counted.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -53,6 +55,17 @@ pub enum Jitter {
     None,
 }
 
+impl Jitter {
+    /// A delay below this ceiling, to the millisecond. Full jitter draws from `least`.
+    pub(crate) fn delay(self, least: Duration, ceiling: Duration, draw: Draw) -> Duration {
+        match self {
+            Self::Full => draw.between(least.min(ceiling), ceiling),
+            Self::Equal => draw.between(ceiling / 2, ceiling),
+            Self::None => ceiling,
+        }
+    }
+}
+
 /// A schedule of delays. [`crate::policy`] checks the values, which come from a user's settings.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Backoff {
@@ -77,12 +90,41 @@ impl Backoff {
 
     /// Like [`delay`](Self::delay), but full jitter draws from `least` instead of the base.
     pub fn delay_from(&self, least: Duration, attempt: Attempt, draw: Draw) -> Duration {
-        let ceiling = self.ceiling(attempt);
-        match self.jitter {
-            Jitter::Full => draw.between(least.min(ceiling), ceiling),
-            Jitter::Equal => draw.between(ceiling / 2, ceiling),
-            Jitter::None => ceiling,
-        }
+        self.jitter.delay(least, self.ceiling(attempt), draw)
+    }
+}
+
+/// The ceilings of the delays one by one, in place of one that doubles. There are none unless a setting lists them.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Backoffs(Vec<Duration>);
+
+impl Backoffs {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The ceiling of the delay before this attempt. The last one is that of all further attempts, too.
+    pub fn ceiling(&self, attempt: Attempt) -> Option<Duration> {
+        let index = usize::try_from(attempt.get() - 1).unwrap_or(usize::MAX);
+        self.0.get(index).or(self.0.last()).copied()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Duration> {
+        self.0.iter().copied()
+    }
+}
+
+/// As the setting has them.
+impl fmt::Display for Backoffs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let written: Vec<_> = self.iter().map(duration::format).collect();
+        f.write_str(&written.join(","))
+    }
+}
+
+impl FromIterator<Duration> for Backoffs {
+    fn from_iter<I: IntoIterator<Item = Duration>>(ceilings: I) -> Self {
+        Self(Vec::from_iter(ceilings))
     }
 }
 

@@ -24,6 +24,11 @@ impl Fault {
         Self { name: format!("{prefix}{}", self.name), ..self }
     }
 
+    /// The same fault of a value that is wrong beside those of one function.
+    pub(crate) fn of(self, function: &str) -> Self {
+        Self { name: format!("{} for {function}", self.name), ..self }
+    }
+
     pub(crate) fn missing(name: &str, expected: &str) -> Self {
         Self { name: name.to_owned(), expected: expected.to_owned(), got: None }
     }

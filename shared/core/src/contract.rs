@@ -42,11 +42,15 @@ const POLICY: Setting = Setting {
     name: "",
     scope: Scope::Policy,
     functions_only: None,
+    for_errors: false,
     alias_of: None,
     value: Value::List { default: None, put: |_, _, _| {} },
     meaning: "",
     page: None,
 };
+/// A setting that an error can have a value of its own for.
+const ERROR: Setting = Setting { for_errors: true, ..POLICY };
+const MEMBER: Setting = Setting { scope: Scope::Member, ..POLICY };
 const HANDLER: Setting = Setting { scope: Scope::Handler, ..POLICY };
 const FUNCTIONS: Setting = Setting { scope: Scope::Functions, ..POLICY };
 const RESOURCE: Setting = Setting { scope: Scope::Resource, ..POLICY };
@@ -84,7 +88,7 @@ pub const SETTINGS: &[Setting] = &[
             place: |it| &mut it.policy.backoff.base,
         },
         meaning: "the first backoff; its ceiling doubles with each attempt",
-        ..POLICY
+        ..ERROR
     },
     Setting {
         name: "MAX_BACKOFF",
@@ -96,7 +100,21 @@ pub const SETTINGS: &[Setting] = &[
             place: |it| &mut it.policy.backoff.max,
         },
         meaning: "the ceiling of one backoff",
-        ..POLICY
+        ..ERROR
+    },
+    Setting {
+        name: "BACKOFFS",
+        value: Value::Durations {
+            min: Duration::from_secs(1),
+            max: STAY_MAX,
+            example: "1m,10m,3h",
+            instead_of: &["BASE_BACKOFF", "MAX_BACKOFF"],
+            place: |it| &mut it.policy.backoffs,
+        },
+        meaning: "the ceilings of the first, the second and the further backoffs, instead of `BASE_BACKOFF` and \
+                  `MAX_BACKOFF`; the last one repeats",
+        page: Some("errors.md#a-list-of-backoffs"),
+        ..ERROR
     },
     Setting {
         name: "MAX_AGE",
@@ -109,20 +127,20 @@ pub const SETTINGS: &[Setting] = &[
             place: |it| &mut it.policy.max_age,
         },
         meaning: "how long after its first failure an event may still be retried; longer than `BASE_BACKOFF`",
-        ..POLICY
+        ..ERROR
     },
     Setting {
         name: "MAX_ATTEMPTS",
         value: ATTEMPTS,
         meaning: "how many times an event may be re-invoked; without it, as often as `MAX_AGE` allows",
-        ..POLICY
+        ..ERROR
     },
     Setting {
         name: "MAX_RETRIES",
         alias_of: Some("MAX_ATTEMPTS"),
         value: ATTEMPTS,
         meaning: "another name of `MAX_ATTEMPTS`",
-        ..POLICY
+        ..ERROR
     },
     Setting {
         name: "JITTER",
@@ -134,9 +152,9 @@ pub const SETTINGS: &[Setting] = &[
             ],
             default: "full",
         },
-        meaning: "how a backoff is drawn: `full` between `BASE_BACKOFF` and the ceiling, `equal` between half the \
-                  ceiling and the ceiling; `none` is the ceiling",
-        ..POLICY
+        meaning: "how a backoff is drawn: `full` between `BASE_BACKOFF`, or the shortest of `BACKOFFS`, and the ceiling, \
+                  `equal` between half the ceiling and the ceiling; `none` is the ceiling",
+        ..ERROR
     },
     Setting {
         name: "NON_RETRYABLE_ERRORS",
@@ -181,6 +199,19 @@ pub const SETTINGS: &[Setting] = &[
         ..POLICY
     },
     Setting {
+        name: "ERRORS",
+        functions_only: Some(FunctionsOnly::Refused),
+        value: Value::Json {
+            example: r#"{"RateLimited*":{"BASE_BACKOFF":"1m"}}"#,
+            put: |it, text, _| it.errors = Some(text.to_owned()),
+        },
+        meaning: "in a policy of `POLICIES` only: error type → the settings of events that failed last with such an \
+                  error; the first type that matches decides, as in `NON_RETRYABLE_ERRORS`, and the function's policy \
+                  has the rest",
+        page: Some("errors.md"),
+        ..MEMBER
+    },
+    Setting {
         name: "TARGET_FUNCTIONS",
         value: Value::List {
             default: Some("same account and region"),
@@ -196,7 +227,7 @@ pub const SETTINGS: &[Setting] = &[
             example: r#"{"orders":{"MAX_AGE":"7d","MAX_ATTEMPTS":50}}"#,
             put: |it, text, _| it.own_policies = Some(text.to_owned()),
         },
-        meaning: "function name, or `sqs:NAME` of a queue → its own policy",
+        meaning: "function name, or `sqs:NAME` of a queue → its own policy; `*` → the `ERRORS` of all functions",
         ..FUNCTIONS
     },
     Setting {

@@ -68,13 +68,7 @@ impl NonRetryable {
         let Some(whole) = &error.error_type else {
             return false;
         };
-        let names = names(whole);
-        // `*Error` means the function's own errors. A crash, `Runtime.ExitError`, is still retried.
-        let is_lambdas_own = LAMBDAS_OWN.iter().any(|namespace| whole.starts_with(namespace));
-        let patterns =
-            self.0.iter().filter(|pattern| !(is_lambdas_own && pattern.starts_with('*')));
-        let matches = |pattern: &String| names.iter().any(|name| pattern::matches(pattern, name));
-        names[2] == PERMANENT_FAILURE || patterns.into_iter().any(matches)
+        names(whole)[2] == PERMANENT_FAILURE || self.0.iter().any(|pattern| means(pattern, whole))
     }
 }
 
@@ -82,6 +76,14 @@ impl<'a> FromIterator<&'a str> for NonRetryable {
     fn from_iter<I: IntoIterator<Item = &'a str>>(patterns: I) -> Self {
         Self(pattern::list(patterns))
     }
+}
+
+/// Whether a pattern of the settings means an error of this type. `*Error` means the function's own errors, and not a
+/// crash, `Runtime.ExitError`.
+pub fn means(pattern: &str, error_type: &str) -> bool {
+    let is_lambdas_own = LAMBDAS_OWN.iter().any(|namespace| error_type.starts_with(namespace));
+    let matches = |name: &&str| pattern::matches(pattern, name);
+    !(is_lambdas_own && pattern.starts_with('*')) && names(error_type).iter().any(matches)
 }
 
 /// The names that patterns are matched against: the whole type, its class, and the last segment of the class.

@@ -29,6 +29,7 @@ pub mod duration;
 pub mod emf;
 pub mod envelope;
 pub mod error_type;
+mod errors;
 mod failure;
 pub mod fault;
 pub mod in_flight;

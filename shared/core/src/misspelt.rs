@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::contract::SETTINGS;
+use crate::{contract::SETTINGS, setting::Scope};
 
 /// A variable counts as a misspelt setting if at most this many edits turn it into one, and at most one edit for each
 /// four characters of the setting's name.
@@ -18,7 +18,8 @@ pub struct Misspelt {
 impl Misspelt {
     /// Finds misspelt settings among the names of an environment's variables.
     pub fn among(variables: impl IntoIterator<Item = String>) -> Vec<Self> {
-        let settings = || SETTINGS.iter().map(|setting| setting.name);
+        let variables_of = SETTINGS.iter().filter(|setting| setting.scope != Scope::Member);
+        let settings = || variables_of.clone().map(|setting| setting.name);
         let others = variables.into_iter().filter(|name| !settings().any(|known| known == name));
         let misspelt = |variable: String| {
             let upper = variable.to_ascii_uppercase();

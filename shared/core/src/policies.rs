@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::value::RawValue;
-
 use crate::{
     arn::is_function_name,
     bad_settings::Fault,
     contract::SETTINGS,
-    json::{self, Object},
+    errors::Errors,
+    json::Object,
     policy::Policy,
-    reading,
+    reading::{plain, read_members},
     setting::{FunctionsOnly, Scope, Setting},
     targets::{names_queue, queue_target},
     values::Values,
 };
+
+/// The key of what holds for all functions.
+const ALL: &str = "*";
 
 /// The general policy, and those of the targets that have their own.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -40,26 +42,30 @@ impl Policies {
         is_set: impl Fn(&str) -> bool,
         faults: &mut Vec<Fault>,
     ) -> Self {
-        let by_target = text.map(|text| by_target(text, &general, is_set, faults));
-        let by_target = by_target.unwrap_or_default();
-        Self { general, by_target }
+        let alone = Self { general, by_target: BTreeMap::new() };
+        let Some(text) = text else { return alone };
+        let Some(targets) = Object::read(text) else {
+            let expected = r#"a JSON object such as {"orders":{"MAX_AGE":"7d"}}"#;
+            faults.push(Fault::new("POLICIES", expected, text));
+            return alone;
+        };
+        read(&targets, alone.general, is_set, faults)
     }
 }
 
-fn by_target(
-    text: &str,
-    general: &Policy,
+fn read(
+    targets: &Object<'_>,
+    mut general: Policy,
     is_set: impl Fn(&str) -> bool,
     faults: &mut Vec<Fault>,
-) -> BTreeMap<String, Policy> {
-    let Some(targets) = Object::read(text) else {
-        let expected = r#"a JSON object such as {"orders":{"MAX_AGE":"7d"}}"#;
-        faults.push(Fault::new("POLICIES", expected, text));
-        return BTreeMap::new();
-    };
-    let mut policies = BTreeMap::new();
-    for (target, values) in targets.members() {
-        let prefix = format!("POLICIES.{target}");
+) -> Policies {
+    let of_all = errors_of_all(targets, faults);
+    let of_all = of_all.as_deref().map(|text| Errors::read(ALL, text, faults));
+    let mut bad = Vec::new();
+    let errors = of_all.as_ref().map(|errors| errors.within(&general, &is_set, &mut bad));
+    faults.extend(bad.iter().cloned());
+    let mut by_target = BTreeMap::new();
+    for (target, values) in targets.members().filter(|(target, _)| *target != ALL) {
         let queue = queue_target(target);
         if !is_function_name(target) && queue.is_none() {
             let expected = if names_queue(target) {
@@ -69,36 +75,53 @@ fn by_target(
             };
             faults.push(Fault::new("POLICIES", expected, target));
         }
+        let prefix = format!("POLICIES.{target}");
         let Some(values) = Object::read(values.get()) else {
             let expected = r#"an object such as {"MAX_AGE":"7d"}"#;
             faults.push(Fault::new(prefix, expected, values.get()));
             continue;
         };
-        let known = SETTINGS.iter().filter(|setting| setting.scope == Scope::Policy);
-        let names: Vec<_> = known.clone().map(|setting| setting.name).collect();
-        for (name, _) in values.members().filter(|(name, _)| !names.contains(name)) {
-            faults.push(Fault::new(prefix.clone(), format!("one of {}", names.join(", ")), name));
-        }
-        let prefix = format!("{prefix}.");
+        let known = SETTINGS.iter().filter(|it| matches!(it.scope, Scope::Policy | Scope::Member));
         let is_refused = |it: &&Setting| it.functions_only == Some(FunctionsOnly::Refused);
         for Setting { name, .. } in known.clone().filter(is_refused) {
             if let Some(value) = values.get(name).filter(|_| queue.is_some()) {
                 let expected = "absent, because it is about functions only";
-                faults.push(Fault::new(format!("{prefix}{name}"), expected, plain(value)));
+                faults.push(Fault::new(format!("{prefix}.{name}"), expected, plain(value)));
             }
         }
         let mut own = Values { policy: general.clone(), ..Values::unset() };
-        let bad = reading::read(known, |name| values.get(name).map(plain), &is_set, &mut own);
-        faults.extend(bad.into_iter().map(|fault| fault.within(&prefix)));
-        policies.insert(queue.unwrap_or_else(|| target.to_owned()), own.policy);
+        faults.extend(read_members(&values, known, &is_set, &mut own, &prefix));
+        if queue.is_none() {
+            let errors = own.errors.as_deref().map(|text| Errors::read(target, text, faults));
+            let errors = errors.map(|errors| errors.within(&own.policy, &is_set, faults));
+            let mut with_own = Vec::new();
+            let of_all = of_all.as_ref().map(|it| it.within(&own.policy, &is_set, &mut with_own));
+            own.policy.errors = errors.into_iter().chain(of_all).flatten().collect();
+            // What is wrong for all functions was reported once.
+            let news = with_own.into_iter().filter(|fault| !bad.contains(fault));
+            faults.extend(news.map(|fault| fault.of(target)));
+        }
+        by_target.insert(queue.unwrap_or_else(|| target.to_owned()), own.policy);
     }
-    policies
+    general.errors = errors.unwrap_or_default();
+    Policies { general, by_target }
 }
 
-/// A value in `POLICIES` as text: a string or a number as it is, a list joined by commas.
-fn plain(value: &RawValue) -> String {
-    json::text(value)
-        .map(Into::into)
-        .or_else(|| Some(serde_json::from_str::<Vec<String>>(value.get()).ok()?.join(",")))
-        .unwrap_or_else(|| value.get().to_owned())
+/// The text of `ERRORS` for all functions. Nothing else can stand under `*`.
+fn errors_of_all(targets: &Object<'_>, faults: &mut Vec<Fault>) -> Option<String> {
+    let prefix = format!("POLICIES.{ALL}");
+    let mut all = targets.members().filter(|(target, _)| *target == ALL).map(|(_, value)| value);
+    let value = all.next()?;
+    if all.next().is_some() {
+        faults.push(Fault::new("POLICIES", "an object that has * once", ALL));
+    }
+    let Some(values) = Object::read(value.get()) else {
+        let expected = r#"an object such as {"ERRORS":{"RateLimited*":{"BASE_BACKOFF":"1m"}}}"#;
+        faults.push(Fault::new(prefix, expected, value.get()));
+        return None;
+    };
+    let known = SETTINGS.iter().filter(|setting| setting.scope == Scope::Member);
+    let mut own = Values::unset();
+    faults.extend(read_members(&values, known, |_| true, &mut own, &prefix));
+    own.errors
 }

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use crate::{
     Attempt,
-    backoff::{Backoff, Jitter},
-    error_type::NonRetryable,
+    backoff::{Backoff, Backoffs, Draw, Jitter},
+    error_type::{self, ErrorReport, NonRetryable},
     fault::{FaultKind, InvokeFault},
     json::{self, Pointer},
 };
@@ -25,7 +25,9 @@ const TENANT_ID_MAX: usize = 256;
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Policy {
+    /// Where `backoffs` lists the ceilings, only its jitter counts.
     pub backoff: Backoff,
+    pub backoffs: Backoffs,
     /// How long after its first failure an event may be retried.
     pub max_age: Duration,
     pub max_attempts: Option<Attempt>,
@@ -36,6 +38,17 @@ pub struct Policy {
     pub durable: bool,
     /// Whether the functions are retried with their original payloads, without an envelope.
     pub transparent: bool,
+    /// The policies after some errors. The first whose pattern matches decides.
+    pub errors: Vec<ErrorPolicy>,
+}
+
+/// The policy for events that failed last with some error.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ErrorPolicy {
+    pub pattern: String,
+    /// The name under which logs and the register have it, such as `RateLimited* of orders`.
+    pub name: String,
+    pub policy: Policy,
 }
 
 impl Policy {
@@ -44,13 +57,47 @@ impl Policy {
         let nothing = Duration::ZERO;
         Self {
             backoff: Backoff { base: nothing, max: nothing, jitter: Jitter::Full },
+            backoffs: Backoffs::default(),
             max_age: nothing,
             max_attempts: None,
             non_retryable: NonRetryable::default(),
             tenant_id: None,
             durable: false,
             transparent: false,
+            errors: Vec::new(),
         }
+    }
+
+    /// The policy of its own that this error has.
+    pub fn of_error(&self, error: &ErrorReport) -> Option<&ErrorPolicy> {
+        let errors = Some(&self.errors).filter(|errors| !errors.is_empty())?;
+        let error_type = error.error_type.as_deref()?;
+        errors.iter().find(|own| error_type::means(&own.pattern, error_type))
+    }
+
+    /// The policy for an event that failed last with this error.
+    pub fn after(&self, error: &ErrorReport) -> &Self {
+        self.of_error(error).map_or(self, |own| &own.policy)
+    }
+
+    /// The delay before this attempt, to the millisecond.
+    pub fn delay(&self, attempt: Attempt, draw: Draw) -> Duration {
+        self.backoff.jitter.delay(self.shortest(), self.ceiling(attempt), draw)
+    }
+
+    /// The longest possible delay before this attempt.
+    pub fn ceiling(&self, attempt: Attempt) -> Duration {
+        self.backoffs.ceiling(attempt).unwrap_or_else(|| self.backoff.ceiling(attempt))
+    }
+
+    /// The shortest ceiling of all attempts.
+    pub fn shortest(&self) -> Duration {
+        self.backoffs.iter().min().unwrap_or(self.backoff.base)
+    }
+
+    /// The longest ceiling of all attempts.
+    pub fn longest(&self) -> Duration {
+        self.backoffs.iter().max().unwrap_or(self.backoff.max)
     }
 
     /// How long after its first failure the last attempt of an event is made.

@@ -1,9 +1,13 @@
 //! Reads settings: what the contract says of each, and then what it says of two together.
 
+use serde_json::value::RawValue;
+
 use crate::{
+    backoff::Backoffs,
     bad_settings::Fault,
     contract::SETTINGS,
     duration::format,
+    json::{self, Object},
     policy::Policy,
     setting::{Setting, Value},
     values::Values,
@@ -49,6 +53,9 @@ pub(crate) fn read(
             faults.push(Fault::new(setting.name, expected, text));
         }
     }
+    for setting in settings.clone() {
+        replace(setting, &lookup, values, &mut faults);
+    }
     // One wrong value is one fault. What is wrong with inherited values was reported where they were set.
     let is_new = |fault: &Fault| {
         faults.iter().all(|other| other.name != fault.name)
@@ -59,6 +66,57 @@ pub(crate) fn read(
     let own = settings.filter(|setting| lookup(setting.name).is_some());
     faults.extend(own.filter_map(|setting| needed(setting, &is_set, values)));
     faults
+}
+
+/// Reads these settings as members of an object in a setting, whose path is `prefix`. All other members are wrong.
+pub(crate) fn read_members(
+    object: &Object<'_>,
+    settings: impl Iterator<Item = &'static Setting> + Clone,
+    is_set: impl Fn(&str) -> bool,
+    values: &mut Values,
+    prefix: &str,
+) -> Vec<Fault> {
+    let names: Vec<_> = settings.clone().map(|setting| setting.name).collect();
+    let unknown = object.members().filter(|(name, _)| !names.contains(name));
+    let expected = || format!("one of {}", names.join(", "));
+    let unknown = unknown.map(|(name, _)| Fault::new(prefix, expected(), name));
+    let mut faults: Vec<_> = unknown.collect();
+    let bad = read(settings, |name| object.get(name).map(plain), is_set, values);
+    faults.extend(bad.into_iter().map(|fault| fault.within(&format!("{prefix}."))));
+    faults
+}
+
+/// A value in an object as text: a string or a number as it is, a list joined by commas.
+pub(crate) fn plain(value: &RawValue) -> String {
+    let text = |value| json::text(value).map(Into::into);
+    let listed = || {
+        let list: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
+        let texts = list.into_iter().map(|it| text(it).unwrap_or_else(|| it.get().to_owned()));
+        Some(texts.collect::<Vec<_>>().join(","))
+    };
+    text(value).or_else(listed).unwrap_or_else(|| value.get().to_owned())
+}
+
+/// Lets values that replace others override those that are inherited, and be overridden by them.
+fn replace(
+    setting: &Setting,
+    lookup: impl Fn(&str) -> Option<String>,
+    values: &mut Values,
+    faults: &mut Vec<Fault>,
+) {
+    let Value::Durations { instead_of, place, .. } = setting.value else { return };
+    let beside: Vec<_> =
+        instead_of.iter().copied().filter(|other| lookup(other).is_some()).collect();
+    if beside.is_empty() {
+        return;
+    }
+    *place(values) = Backoffs::default();
+    if let Some(text) = lookup(setting.name)
+        && faults.iter().all(|fault| fault.name != setting.name)
+    {
+        let expected = format!("absent beside {}", beside.join(" and "));
+        faults.push(Fault::new(setting.name, expected, text));
+    }
 }
 
 /// The faults of values that are good each by itself.
@@ -76,10 +134,16 @@ fn contradictions(values: &Values) -> Vec<Fault> {
             }
         }
     }
-    let Policy { backoff, max_age, .. } = &values.policy;
-    if values.policy.last_chance() < backoff.base {
-        let expected = format!("longer than BASE_BACKOFF, {}", format(backoff.base));
-        faults.push(Fault::new("MAX_AGE", expected, format(*max_age)));
+    let Policy { backoff, backoffs, max_age, .. } = &values.policy;
+    if values.policy.last_chance() < values.policy.shortest() {
+        let age = format(*max_age);
+        faults.push(if backoffs.is_empty() {
+            let expected = format!("longer than BASE_BACKOFF, {}", format(backoff.base));
+            Fault::new("MAX_AGE", expected, age)
+        } else {
+            let expected = format!("durations, one of them shorter than MAX_AGE, {age}");
+            Fault::new("BACKOFFS", expected, backoffs.to_string())
+        });
     }
     faults
 }
@@ -117,6 +181,7 @@ mod tests {
         match setting.value {
             Value::Duration { max, default, .. } if max != default => format(max),
             Value::Duration { min, .. } => format(min),
+            Value::Durations { example, .. } => example.to_owned(),
             Value::Whole { max, .. } => max.to_string(),
             Value::Choice { options, default } => {
                 let other = options.iter().find(|(name, _)| *name != default);
@@ -156,6 +221,14 @@ mod tests {
                     [min, max].map(format).into(),
                     [min.saturating_sub(second), max + second].map(format).into(),
                 ),
+                Value::Durations { min, max, .. } => (
+                    vec![[max, min].map(format).join(", ")],
+                    [min.saturating_sub(second), max + second]
+                        .map(|it| format!("1m,{},1m", format(it)))
+                        .into_iter()
+                        .chain(["1m,,1m".to_owned(), "1m,".to_owned()])
+                        .collect(),
+                ),
                 Value::Whole { max, .. } => (
                     [1, max].map(|it| it.to_string()).into(),
                     [0, u64::from(max) + 1].map(|it| it.to_string()).into(),
@@ -188,6 +261,7 @@ mod tests {
                 Value::Choice { default, .. } => default.to_owned(),
                 Value::Flag { default, .. } => default.to_string(),
                 Value::Whole { default: None, .. }
+                | Value::Durations { .. }
                 | Value::List { .. }
                 | Value::Json { .. }
                 | Value::Pointer { .. }
@@ -223,6 +297,11 @@ mod tests {
                 }
                 Value::Flag { needs: Some(other), .. } => {
                     assert!(matches!(find(other).unwrap().value, Value::Text { .. }), "{name}");
+                }
+                Value::Durations { instead_of, .. } => {
+                    let others = instead_of.iter().map(|other| find(other).unwrap().value);
+                    assert!(others.clone().count() > 0, "{name}");
+                    assert!(others.into_iter().all(|it| matches!(it, Value::Duration { .. })));
                 }
                 Value::Duration { at_least: None, .. }
                 | Value::Whole { .. }

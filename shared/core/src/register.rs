@@ -26,9 +26,10 @@ use crate::{
 /// How long an item is kept after its event should have come back.
 const OVERDUE_MAX: Duration = Duration::from_hours(24);
 
-/// The maximum lengths of an error's type and message, in bytes. A write of up to a kilobyte costs one write unit.
+/// The maximum lengths of an error's type and message, and of the name of its policy, in bytes. A write of up to a kilobyte costs one write unit.
 const ERROR_TYPE_MAX: usize = 100;
 const ERROR_MESSAGE_MAX: usize = 200;
+const POLICY_MAX: usize = 100;
 
 /// The attributes of a waiting event's item.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -43,6 +44,8 @@ pub struct Waiting<'a> {
     pub first_failure: Timestamp,
     pub error_type: Option<&'a str>,
     pub error_message: Option<&'a str>,
+    /// The name of the policy of its error, if it has one.
+    pub policy: Option<&'a str>,
     /// SQS's handle of the message while it is in flight; a delayed message has none.
     pub receipt_handle: Option<&'a str>,
 }
@@ -51,13 +54,14 @@ impl<'a> Waiting<'a> {
     /// The attributes of an event that waits until `due`.
     pub fn of(
         failure: &'a Failure<'_>,
+        policy: Option<&'a str>,
         attempt: Attempt,
         due: Timestamp,
         queue_url: &'a str,
         receipt_handle: Option<&'a str>,
     ) -> Self {
-        let beginning = |text: &'a Option<String>, max| {
-            let text = text.as_deref()?;
+        let beginning = |text: Option<&'a str>, max| {
+            let text = text?;
             Some(&text[..text.floor_char_boundary(max)]).filter(|text| !text.is_empty())
         };
         Self {
@@ -67,8 +71,9 @@ impl<'a> Waiting<'a> {
             attempt,
             due,
             first_failure: failure.first_failure(),
-            error_type: beginning(&failure.error.error_type, ERROR_TYPE_MAX),
-            error_message: beginning(&failure.error.message, ERROR_MESSAGE_MAX),
+            error_type: beginning(failure.error.error_type.as_deref(), ERROR_TYPE_MAX),
+            error_message: beginning(failure.error.message.as_deref(), ERROR_MESSAGE_MAX),
+            policy: beginning(policy, POLICY_MAX),
             receipt_handle,
         }
     }
@@ -91,6 +96,8 @@ pub struct Entry {
     pub first_failure: Timestamp,
     pub error_type: Option<String>,
     pub error_message: Option<String>,
+    /// The name of the policy of its error, if it has one, possibly truncated.
+    pub policy: Option<String>,
     /// SQS's handle of the message while it is in flight; a delayed message has none.
     pub receipt_handle: Option<String>,
     pub order: Option<Order>,
@@ -153,11 +160,19 @@ mod tests {
         let message = testing::message(&body);
         let failure = testing::read(&message);
         let attempt = Attempt::FIRST.next();
-        let waiting = Waiting::of(&failure, attempt, NOW, "https://sqs/1/retry", Some("handle"));
+        let waiting = Waiting::of(
+            &failure,
+            Some("Down of orders"),
+            attempt,
+            NOW,
+            "https://sqs/1/retry",
+            Some("handle"),
+        );
         assert_eq!(waiting.target, failure.target.as_str());
         assert_eq!(waiting.event_id, "first-id");
         assert_eq!(waiting.first_failure.timestamp(), 1_573_755_000);
         assert_eq!(waiting.error_type, Some("Down"));
+        assert_eq!(waiting.policy, Some("Down of orders"));
         assert_eq!(waiting.expires_at(), later(NOW, Duration::from_hours(24)));
         assert_eq!(target_key(waiting.target), format!("target/{}", failure.target));
         assert!(!failure.claim_key().starts_with("target/"));
@@ -172,7 +187,8 @@ mod tests {
         );
         let message = testing::message(&body);
         let failure = testing::read(&message);
-        let waiting = Waiting::of(&failure, Attempt::FIRST, NOW, "url", None);
+        let waiting = Waiting::of(&failure, Some(&long), Attempt::FIRST, NOW, "url", None);
+        assert_eq!(waiting.policy.map(str::len), Some(100));
         assert_eq!(waiting.error_type.map(str::len), Some(100));
         assert_eq!(waiting.error_message.map(str::len), Some(199));
     }

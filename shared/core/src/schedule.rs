@@ -31,7 +31,10 @@ pub struct Schedule {
 }
 
 impl Schedule {
+    /// The next attempt by the policy of the failure's target.
     pub fn of(failure: &Failure, policy: &Policy) -> Result<Self, Reason> {
+        // Earlier errors of the event don't count, so the due time is the same on every receive.
+        let policy = policy.after(&failure.error);
         if failure.condition == Condition::RecursionStopped {
             return Err(Reason::RecursionStopped);
         }
@@ -47,7 +50,7 @@ impl Schedule {
         let first_failure = failure.first_failure();
         let last_chance = later(first_failure, policy.last_chance());
         let last_chance = last_chance.min(later(failure.kept_since(), STAY_MAX));
-        if later(failure.failed_at, policy.backoff.base) > last_chance {
+        if later(failure.failed_at, policy.shortest()) > last_chance {
             return Err(Reason::MaxAgeExceeded);
         }
         let due = later(failure.failed_at, delay(failure, attempt, policy)).min(last_chance);
@@ -74,15 +77,15 @@ fn delay(failure: &Failure, attempt: Attempt, policy: &Policy) -> Duration {
     let draw = Draw::seeded(&failure.request_id, attempt.get());
     match &failure.condition {
         Condition::Paused => {
-            let pause = PAUSE.min(policy.backoff.max);
+            let pause = PAUSE.min(policy.longest());
             Backoff { base: pause, max: pause, jitter: Jitter::Equal }.delay(attempt, draw)
         }
         // A target may ask for longer than our backoff, never for less: honouring "now" under load
         // is how a retry storm starts.
         Condition::Failed | Condition::RecursionStopped => {
             let wish = failure.error.retry_after().unwrap_or_default();
-            policy.backoff.delay(attempt, draw).max(wish)
+            policy.delay(attempt, draw).max(wish)
         }
-        Condition::Redriven { .. } => policy.backoff.delay(attempt, draw),
+        Condition::Redriven { .. } => policy.delay(attempt, draw),
     }
 }

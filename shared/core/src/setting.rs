@@ -6,7 +6,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use serde::{Serialize, Serializer};
 
-use crate::{bad_settings::Fault, duration, json::Pointer, values::Values};
+use crate::{backoff::Backoffs, bad_settings::Fault, duration, json::Pointer, values::Values};
 
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Setting {
@@ -15,6 +15,9 @@ pub struct Setting {
     /// For a setting that is about functions only, what becomes of it in the policy of a queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub functions_only: Option<FunctionsOnly>,
+    /// Whether an error may have a value of its own, in `ERRORS`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub for_errors: bool,
     /// The setting that it is another name of. That one comes first in the table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alias_of: Option<&'static str>,
@@ -33,6 +36,8 @@ pub struct Setting {
 pub enum Scope {
     /// How events are retried. `POLICIES` can override it for one function or queue.
     Policy,
+    /// A part of a policy in `POLICIES`, which is no variable.
+    Member,
     Handler,
     /// What the handler retries. A deployment derives it from the functions and queues that are attached.
     Functions,
@@ -66,6 +71,19 @@ pub enum Value {
         default: Duration,
         #[serde(skip)]
         place: fn(&mut Values) -> &mut Duration,
+    },
+    /// Durations, separated by commas.
+    Durations {
+        #[serde(serialize_with = "written")]
+        min: Duration,
+        #[serde(serialize_with = "written")]
+        max: Duration,
+        example: &'static str,
+        /// The settings that it replaces. It is refused beside them, and overrides those that are inherited, as they
+        /// override it.
+        instead_of: &'static [&'static str],
+        #[serde(skip)]
+        place: fn(&mut Values) -> &mut Backoffs,
     },
     /// A whole number from 1.
     Whole {
@@ -130,6 +148,11 @@ fn written<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&duration::format(*value))
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field by reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 fn names<S: Serializer>(options: &[Choice], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(options.iter().map(|(name, _)| name))
 }
@@ -150,7 +173,8 @@ impl Setting {
                 }
             }
             Value::Flag { default, place, .. } => *place(values) = default,
-            Value::List { .. }
+            Value::Durations { .. }
+            | Value::List { .. }
             | Value::Json { .. }
             | Value::Pointer { .. }
             | Value::Text { .. } => {}
@@ -170,6 +194,11 @@ impl Setting {
             Value::Duration { min, max, place, .. } => {
                 let value = duration::parse(trimmed)?;
                 *place(values) = (min..=max).contains(&value).then_some(value)?;
+            }
+            Value::Durations { min, max, place, .. } => {
+                let bounds = min..=max;
+                let read = |entry| duration::parse(entry).filter(|it| bounds.contains(it));
+                *place(values) = trimmed.split(',').map(read).collect::<Option<_>>()?;
             }
             Value::Whole { max, put, .. } => {
                 let value: NonZeroU32 = trimmed.parse().ok()?;
@@ -197,6 +226,7 @@ impl Setting {
             }
             Value::Text { is_required: false, .. }
             | Value::Duration { .. }
+            | Value::Durations { .. }
             | Value::Whole { .. }
             | Value::Choice { .. }
             | Value::Flag { .. }
@@ -215,6 +245,10 @@ impl Setting {
             Value::Duration { min, at_least, max, .. } => {
                 let least = at_least.map_or_else(|| duration::format(min), str::to_owned);
                 format!("from {least} to {}", duration::format(max))
+            }
+            Value::Durations { min, max, example, .. } => {
+                let (min, max) = (duration::format(min), duration::format(max));
+                format!("durations from {min} to {max}, separated by commas, such as {example}")
             }
             Value::Whole { max: u32::MAX, .. } => "a whole number from 1".to_owned(),
             Value::Whole { max, .. } => format!("a whole number from 1 to {max}"),

@@ -12,7 +12,7 @@ pub use crate::{
     rules::Rules,
     targets::{DlqTarget, QueueTargets, Targets},
 };
-use crate::{bad_settings::Fault, contract::SETTINGS, reading, values::Values};
+use crate::{bad_settings::Fault, contract::SETTINGS, reading, setting::Scope, values::Values};
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -39,13 +39,15 @@ impl Settings {
         let lookup = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
         let is_set = |name: &str| lookup(name).is_some();
         let mut values = Values::default();
-        let mut faults = reading::read(SETTINGS.iter(), lookup, is_set, &mut values);
+        let variables = SETTINGS.iter().filter(|setting| setting.scope != Scope::Member);
+        let mut faults = reading::read(variables, lookup, is_set, &mut values);
         let Values {
             policy,
             targets,
             queue_targets,
             dlq_target,
             own_policies,
+            errors: _,
             dead_letter_queue_url,
             retry_queue_url,
             in_flight_max,

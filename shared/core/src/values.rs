@@ -17,6 +17,8 @@ pub struct Values {
     pub dlq_target: Option<DlqTarget>,
     /// The text of `POLICIES`, which can be read only when the general policy is known.
     pub own_policies: Option<String>,
+    /// The text of `ERRORS` in a policy, which can be read only when the rest of the policy is known.
+    pub errors: Option<String>,
     pub dead_letter_queue_url: Option<String>,
     pub retry_queue_url: Option<String>,
     pub in_flight_max: NonZeroU32,
@@ -35,6 +37,7 @@ impl Values {
             queue_targets: None,
             dlq_target: None,
             own_policies: None,
+            errors: None,
             dead_letter_queue_url: None,
             retry_queue_url: None,
             in_flight_max: NonZeroU32::MIN,

@@ -45,6 +45,7 @@ const ATTEMPT: &str = "attempt";
 const FIRST_FAILED_AT: &str = "first_failed_at";
 const ERROR_TYPE: &str = "error_type";
 const ERROR_MESSAGE: &str = "error_message";
+const POLICY: &str = "policy";
 
 /// The request that creates a ledger's table with its register, as a deployment does.
 pub fn create_table(client: &Client, name: &str) -> Result<CreateTableFluentBuilder, BuildError> {
@@ -82,6 +83,7 @@ pub fn attributes(waiting: &Waiting<'_>) -> Item {
         (FIRST_FAILED_AT, Some(number(waiting.first_failure.timestamp_millis()))),
         (ERROR_TYPE, waiting.error_type.map(text)),
         (ERROR_MESSAGE, waiting.error_message.map(text)),
+        (POLICY, waiting.policy.map(text)),
         (RECEIPT_HANDLE, waiting.receipt_handle.map(text)),
     ];
     attributes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
@@ -112,6 +114,7 @@ pub fn entry(item: &Item) -> Option<Entry> {
         first_failure: time(item, FIRST_FAILED_AT)?,
         error_type: text(ERROR_TYPE),
         error_message: text(ERROR_MESSAGE),
+        policy: text(POLICY),
         receipt_handle: text(RECEIPT_HANDLE),
         order: claim.order,
     })
@@ -167,6 +170,7 @@ mod tests {
             first_failure: at(1_000),
             error_type,
             error_message: None,
+            policy: error_type.map(|_| "Down of orders"),
             receipt_handle,
         };
         let mut claim = Claim::waiting("me".to_owned(), None, at(9_000_000));
@@ -185,6 +189,7 @@ mod tests {
             assert_eq!((read.attempt, read.due, read.first_failure), (3, at(2_000), at(1_000)));
             assert_eq!(read.error_type.as_deref(), waiting.error_type);
             assert_eq!((read.error_message, read.order), (None, order));
+            assert_eq!(read.policy.as_deref(), waiting.policy);
             assert_eq!(read.receipt_handle.as_deref(), waiting.receipt_handle);
         }
     }

@@ -39,7 +39,7 @@ pub(crate) struct Fetched<'e> {
 pub(crate) async fn fetch<'e, R: Records, L, C: Clock>(
     items: Vec<Item<'e>>,
     records: Option<&R>,
-    settings: &Settings,
+    settings: &'e Settings,
     home: &Home,
     until: Timestamp,
     run: &Run<'_, L, C>,
@@ -107,7 +107,7 @@ pub(crate) fn put_back<'e, L, C: Clock>(
     item: Item<'e>,
     fault: &StoreFault,
     place: &str,
-    settings: &Settings,
+    settings: &'e Settings,
     run: &Run<'_, L, C>,
 ) -> Item<'e> {
     let obstacle = if fault.passes { Obstacle::Throttled } else { Obstacle::Configuration };

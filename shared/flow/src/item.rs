@@ -14,6 +14,7 @@ use comeback_core::{
     envelope::Envelope,
     in_flight::is_backlog,
     note::{self, Progress, Sending, Unwrapped},
+    policy::Policy,
     record::Failure,
     settings::Settings,
     target::Target,
@@ -34,10 +35,10 @@ pub(crate) struct Item<'e> {
     pub(crate) judgement: Judgement<'e>,
     pub(crate) judged_at: Timestamp,
     source: Option<Source<'e>>,
-    /// Whether its function is invoked without an envelope.
-    is_transparent: bool,
     /// The key of the sendings of its payload, if that was computed: a digest of a megabyte takes milliseconds.
     sendings: Option<String>,
+    /// The policy of its target, if it describes a failure.
+    policy: Option<&'e Policy>,
     /// The senders of its payload whose sendings no record needs any more.
     over: Vec<String>,
     claim: RefCell<Option<Held>>,
@@ -61,8 +62,8 @@ impl<'e> Item<'e> {
     ) -> Self {
         let judgement = decide(view(record), home, &settings.rules, now);
         Self {
-            is_transparent: is_transparent(&judgement, settings),
             sendings: None,
+            policy: policy(&judgement, settings),
             over: Vec::new(),
             record,
             nth,
@@ -76,8 +77,8 @@ impl<'e> Item<'e> {
     }
 
     /// The same item, after its failure record was fetched, or was not.
-    pub(crate) fn judged_again(self, settings: &Settings, judgement: Judgement<'e>) -> Self {
-        Self { is_transparent: is_transparent(&judgement, settings), judgement, ..self }
+    pub(crate) fn judged_again(self, settings: &'e Settings, judgement: Judgement<'e>) -> Self {
+        Self { policy: policy(&judgement, settings), judgement, ..self }
     }
 
     /// The same item, after the notes for its failure were read.
@@ -105,6 +106,12 @@ impl<'e> Item<'e> {
     /// and no item, changes no circuit, and is in the metrics of none.
     pub(crate) fn accepted(&self) -> Option<&Failure<'e>> {
         self.judgement.accepted()
+    }
+
+    /// The name of the policy of the failure's error, if that decides.
+    pub(crate) fn error_policy(&self) -> Option<&'e str> {
+        let own = self.policy?.of_error(&self.accepted()?.error)?;
+        Some(&own.name)
     }
 
     /// Whether the message was received before, or was sent again.
@@ -160,7 +167,7 @@ impl<'e> Item<'e> {
     /// What is sent without an envelope under this claim, if the target is invoked.
     pub(crate) fn unwrapped(&self, claim: &Claim, now: Timestamp) -> Option<Unwrapped> {
         let (State::Held { until }, Target::Function(function), true) =
-            (claim.state, &self.failure()?.target, self.is_transparent)
+            (claim.state, &self.failure()?.target, self.policy?.transparent)
         else {
             return None;
         };
@@ -243,8 +250,7 @@ impl<'e> Item<'e> {
     }
 }
 
-fn is_transparent(judgement: &Judgement<'_>, settings: &Settings) -> bool {
-    let failure = judgement.failure.as_ref().ok();
-    let policy = failure.map(|it| settings.rules.policies.of(it.target.name()));
-    policy.is_some_and(|policy| policy.transparent)
+fn policy<'e>(judgement: &Judgement<'_>, settings: &'e Settings) -> Option<&'e Policy> {
+    let failure = judgement.failure.as_ref().ok()?;
+    Some(settings.rules.policies.of(failure.target.name()))
 }

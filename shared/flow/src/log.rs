@@ -48,6 +48,7 @@ fn write_about(item: &Item<'_>, level: Level, message: &str, line: Line<'_>) {
         due_time: due_time.as_deref(),
         record: record.as_deref().map(beginning),
         error_type: failure.and_then(|it| it.error.error_type.as_deref()).map(beginning),
+        policy: item.error_policy().map(beginning),
         age_seconds: item.age().map(|age| age.as_secs()),
         message_id: Some(item.judgement.message.id),
         receive_count: Some(item.judgement.message.receive_count),

@@ -198,7 +198,14 @@ async fn enter<L: Ledger, C: Clock>(
         return false;
     };
     let key = failure.claim_key();
-    let waiting = Waiting::of(failure, schedule.attempt, until, &queue_url, receipt_handle);
+    let waiting = Waiting::of(
+        failure,
+        item.error_policy(),
+        schedule.attempt,
+        until,
+        &queue_url,
+        receipt_handle,
+    );
     let mut seen = item.held().or_else(|| entered.map(|entered| entered.claim.clone()));
     let known = seen.as_ref().and_then(|seen| seen.order);
     for _ in 0..LOOKS_MAX {

@@ -28,7 +28,7 @@ use crate::{
 pub(crate) async fn split<'e, Q: Queues, L, C: Clock>(
     items: Vec<Item<'e>>,
     queues: &Q,
-    settings: &Settings,
+    settings: &'e Settings,
     until: Timestamp,
     run: &Run<'_, L, C>,
 ) -> Vec<Item<'e>> {

@@ -61,6 +61,7 @@ fn waiting(due: u64, receipt_handle: Option<&str>) -> Waiting<'_> {
         first_failure: Timestamp::UNIX_EPOCH,
         error_type: Some("Down"),
         error_message: None,
+        policy: None,
         receipt_handle,
     }
 }

@@ -148,6 +148,7 @@ async fn an_event_that_waits_again_is_listed_and_its_sending_is_gone_with_one_wr
         first_failure: at(0),
         error_type: None,
         error_message: None,
+        policy: None,
         receipt_handle: Some("handle"),
     };
     let next = Claim::waiting("a/0".to_owned(), Some(&held("a/0")), at(90_000));

@@ -218,3 +218,26 @@ async fn no_line_has_a_payload_or_a_long_text_from_outside() {
         assert!(!line.contains("payload of") && !line.contains("no JSON in"), "{line}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_lines_and_the_item_of_an_event_name_the_policy_of_its_error_and_no_other() {
+    let mut world = World::with_register(&[]);
+    world.policies = Some(
+        r#"{"*":{"ERRORS":{"Slow":{"BASE_BACKOFF":"2m"}}},
+            "orders":{"ERRORS":{"RateLimited*":{"MAX_ATTEMPTS":1},"Down":{}}}}"#,
+    );
+    let with_error = |id: &str, error_type: &str| {
+        let mut message = waiting(id);
+        let response =
+            format!(r#""responsePayload":{{"errorType":"{error_type}"}},"requestPayload""#);
+        message.body = message.body.map(|body| body.replace("\"requestPayload\"", &response));
+        message
+    };
+    let events = [("limited", "RateLimitedError"), ("slow", "app.Slow"), ("other", "Other")];
+    let records = events.map(|(id, error_type)| with_error(id, error_type));
+    handle_within(10, &world, records.to_vec()).await;
+    let policies: Vec<_> = lines().iter().map(|line| line["policy"].clone()).collect();
+    assert_eq!(policies, [json!("RateLimited* of orders"), json!("Slow of *"), json!(null)]);
+    let expected = ["RateLimited* of orders", "Slow of *", "none"];
+    assert_eq!(*world.listed_policies.borrow(), expected);
+}

@@ -125,6 +125,8 @@ pub struct World {
     pub isolation: Option<bool>,
     pub executions: RefCell<Vec<String>>,
     pub queue_targets: &'static str,
+    /// The handler's `POLICIES`, instead of one for a function that gets an envelope.
+    pub policies: Option<&'static str>,
     /// The handler's `RECORD_BUCKETS`, the objects by their locations, and the locations that were read.
     pub record_buckets: &'static str,
     pub objects: BTreeMap<String, Vec<u8>>,
@@ -141,6 +143,8 @@ pub struct World {
     /// Whether the handler has a register, and its waits by claim key: until when, and the receipt handle.
     pub registers: bool,
     pub waits: RefCell<BTreeMap<String, (Timestamp, Option<String>)>>,
+    /// The policies that the items of waiting events name.
+    pub listed_policies: RefCell<Vec<String>>,
     pub look_ups: RefCell<Vec<(usize, usize)>>,
     /// Whether reads are throttled, and writes are not.
     pub reads_fail: Cell<bool>,
@@ -205,7 +209,7 @@ impl World {
             ("RECORD_BUCKETS", self.record_buckets),
             ("REGISTER", if self.registers { "true" } else { "false" }),
             ("TRANSPARENT", if self.transparent { "true" } else { "false" }),
-            ("POLICIES", r#"{"enveloped":{"TRANSPARENT":"false"}}"#),
+            ("POLICIES", self.policies.unwrap_or(r#"{"enveloped":{"TRANSPARENT":"false"}}"#)),
         ]);
         let lookup = |name: &str| variables.get(name).map(|&value| value.to_owned());
         let settings = Settings::from_lookup(lookup).unwrap();
@@ -493,6 +497,8 @@ impl Ledger for &World {
         self.replace(key, seen, Some(next), change).await?;
         let handle = waiting.receipt_handle.map(str::to_owned);
         self.waits.borrow_mut().insert(key.to_owned(), (waiting.due, handle));
+        let policy = waiting.policy.unwrap_or("none").to_owned();
+        self.listed_policies.borrow_mut().push(policy);
         Ok(())
     }
 
