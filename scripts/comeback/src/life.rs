@@ -27,6 +27,9 @@ pub struct Step {
     /// The attempt that the step is about, counted from 1. For a failure, this is the attempt after it.
     pub attempt: Option<u32>,
     pub request_id: String,
+    /// The policy that decided, if it is that of an error, such as `RateLimited* of orders`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
     #[serde(flatten)]
     pub what: StepKind,
 }
@@ -136,9 +139,16 @@ pub(crate) fn read(line: &str) -> Option<Line> {
 pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
     let what = step_kind(at, &line);
     let request_id = line.request_id.unwrap_or_default();
-    let step = |what| Step { at, attempt: line.attempt, request_id: request_id.clone(), what };
+    let step = |policy, what| Step {
+        at,
+        attempt: line.attempt,
+        request_id: request_id.clone(),
+        policy,
+        what,
+    };
     if !steps.iter().any(|step| step.request_id == request_id) {
-        steps.push(step(StepKind::Failed { error_type: line.error_type, error_message: None }));
+        let failed = StepKind::Failed { error_type: line.error_type, error_message: None };
+        steps.push(step(None, failed));
     }
     if let StepKind::Waits { until, .. } = what
         && let Some(Step {
@@ -155,7 +165,7 @@ pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
     let is_retry = |what: &StepKind| matches!(what, StepKind::Retried { .. });
     let is_first = is_retry(&what) && !steps.iter().filter(is_own).any(|it| is_retry(&it.what));
     let after_own = steps.iter().rposition(|it| is_first && is_own(&it)).map(|last| last + 1);
-    steps.insert(after_own.unwrap_or(steps.len()), step(what));
+    steps.insert(after_own.unwrap_or(steps.len()), step(line.policy, what));
 }
 
 /// The decisions without which nothing happens to an event.

@@ -91,6 +91,11 @@ pub fn shortened(text: &str, max: usize) -> String {
     beginning
 }
 
+/// Names the policy that decided, if it is that of an error.
+pub fn by(policy: Option<&str>) -> String {
+    policy.map(|policy| format!(" by {policy}")).unwrap_or_default()
+}
+
 pub fn error(error_type: Option<&str>, message: Option<&str>) -> String {
     const MESSAGE_MAX: usize = 60;
     let message = message.map(|message| shortened(message, MESSAGE_MAX));

@@ -25,7 +25,7 @@ use crate::{
     },
     paint::{Line, Style},
     shell::{Outcome, Shell, uninterrupted},
-    text::{due, error, span},
+    text::{by, due, error, span},
     typed::duration,
 };
 
@@ -136,7 +136,9 @@ fn listed(entry: &Entry, now: Timestamp) -> Vec<Line> {
     let title = format!("event {event_id} of {}", target_name(target));
     let last = error(entry.error_type.as_deref(), entry.error_message.as_deref());
     let failed = format!("  first failed at {}, last error {last}", rfc3339(entry.first_failure));
-    let next = format!("  now: waits for attempt {attempt}: comes back {}", due(entry.due, now));
+    let by = by(entry.policy.as_deref());
+    let next =
+        format!("  now: waits for attempt {attempt}{by}: comes back {}", due(entry.due, now));
     let source = "  The log that was read has no line about it. This is what the register knows.";
     vec![
         Line::of(Style::Strong, title),
@@ -190,6 +192,7 @@ fn step_line(line: Line, step: &Step) -> Line {
                     text += &format!(", {attempt} is due at {}", rfc3339(*due));
                 }
             }
+            text += &by(step.policy.as_deref());
             if *again > 0 {
                 text += &format!("; came back {again} times");
             }
@@ -202,6 +205,7 @@ fn step_line(line: Line, step: &Step) -> Line {
             line.and(Style::Good, "retried ").and(Style::Plain, text)
         }
         StepKind::GivenUp { reason } => {
+            let reason = format!("{reason}{}", by(step.policy.as_deref()));
             line.and(Style::GivenUp, "given up ").and(Style::Plain, reason)
         }
         StepKind::Dropped => {
@@ -229,6 +233,7 @@ mod tests {
             at: at(second),
             attempt: Some(attempt),
             request_id: "r".to_owned(),
+            policy: matches!(what, StepKind::Waits { .. }).then(|| "Down of orders".to_owned()),
             what,
         };
         let failed = |error_type: Option<&str>| StepKind::Failed {
@@ -258,7 +263,7 @@ mod tests {
         let expected = [
             "event event-r2 of orders",
             "  first failed at 1970-01-01T00:00:00.000Z, last error app.Down: no route to host",
-            "  now: waits for attempt 2: comes back in 1 h",
+            "  now: waits for attempt 2 by app.* of orders: comes back in 1 h",
             "  The log that was read has no line about it. This is what the register knows.",
         ];
         assert_eq!(texts(&listed(&event("r2", 3600), second(0))), expected);
@@ -269,7 +274,7 @@ mod tests {
         let expected = [
             "event 3B72EB0B-0000-4000-8000-000000000007 of orders",
             "  2026-05-01T12:00:01.000Z  +0 s       failed  Down",
-            "  2026-05-01T12:00:01.000Z  +0 s       waits   for 49 s, attempt 1 is due at 2026-05-01T12:00:50.000Z; came back 2 times",
+            "  2026-05-01T12:00:01.000Z  +0 s       waits   for 49 s, attempt 1 is due at 2026-05-01T12:00:50.000Z by Down of orders; came back 2 times",
             "  2026-05-01T12:00:06.000Z  +5 s       retried attempt 1, 350 ms late",
             "  2026-05-01T12:00:09.000Z  +8 s       failed  no error type",
             "  2026-05-01T12:00:09.000Z  +8 s       given up max_attempts_exceeded",

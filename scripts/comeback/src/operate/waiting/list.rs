@@ -29,7 +29,7 @@ use crate::{
     paint::{Line, Style},
     shell::{Outcome, Shell, spinner, uninterrupted},
     tables::{group_json, group_lines, narrowed},
-    text::{due, error, events},
+    text::{by, due, error, events},
 };
 
 /// In a terminal of less than 80 columns, a list has only the event, its function and its due time.
@@ -207,7 +207,8 @@ fn rows(events: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
             event.attempt.to_string(),
             due(event.due_at, now),
             waits,
-            error(event.error_type.as_deref(), event.error_message.as_deref()),
+            error(event.error_type.as_deref(), event.error_message.as_deref())
+                + &by(event.policy.as_deref()),
         ]
     };
     narrowed(header, events.iter().map(row), width, NARROW)

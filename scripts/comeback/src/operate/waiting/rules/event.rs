@@ -37,6 +37,7 @@ pub fn of_life(life: Life) -> Option<Entry> {
         first_failure: first.at,
         error_type: error_type.clone(),
         error_message: None,
+        policy: life.steps.last().and_then(|step| step.policy.clone()),
         receipt_handle: None,
         order: None,
     })
@@ -54,6 +55,9 @@ pub struct Listed {
     pub error_type: Option<String>,
     /// The message of the last error, possibly truncated.
     pub error_message: Option<String>,
+    /// The policy that decided, if it is that of the last error, such as `RateLimited* of orders`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
     pub queue: Option<String>,
     /// How the message waits, if known: `in_flight` or `delayed`.
     pub kept: Option<&'static str>,
@@ -74,6 +78,7 @@ impl Listed {
             first_failed_at: event.first_failure,
             error_type: event.error_type.clone(),
             error_message: event.error_message.clone(),
+            policy: event.policy.clone(),
             queue: Some(event.queue_url.clone()).filter(|queue| !queue.is_empty()),
             kept: match (&event.receipt_handle, event.queue_url.is_empty()) {
                 (Some(_), _) => Some("in_flight"),

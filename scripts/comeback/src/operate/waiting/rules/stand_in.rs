@@ -26,6 +26,7 @@ pub fn event(id: &str, due: u64) -> Entry {
         first_failure: second(0),
         error_type: Some("app.Down".to_owned()),
         error_message: Some("no route to host".to_owned()),
+        policy: Some("app.* of orders".to_owned()),
         receipt_handle: Some(format!("handle-{id}")),
         order: None,
     }

@@ -92,7 +92,8 @@ impl Events {
         }
         self.change(id, "", at, |event| {
             let mut add = |attempt, request_id: &str, what| {
-                event.steps.push(Step { at, attempt, request_id: request_id.to_owned(), what });
+                let request_id = request_id.to_owned();
+                event.steps.push(Step { at, attempt, request_id, policy: None, what });
             };
             if let Some(Run { request_id, attempt, .. }) = run {
                 event.queued.take_if(|queued| queued == request_id);
@@ -130,7 +131,8 @@ impl Events {
                 Some(step) => step.what = what,
                 None => {
                     let request_id = request_id.to_string();
-                    event.steps.push(Step { at, attempt: Some(attempt), request_id, what });
+                    let attempt = Some(attempt);
+                    event.steps.push(Step { at, attempt, request_id, policy: None, what });
                 }
             }
         });
@@ -142,6 +144,7 @@ impl Events {
             at: entry.first_failure,
             attempt: Some(entry.attempt),
             request_id: entry.request_id().to_owned(),
+            policy: entry.policy.clone(),
             what,
         };
         self.change(&entry.event_id, &entry.target, entry.first_failure, |event| {
