@@ -3,18 +3,28 @@
 import json
 import re
 
-from model import OPTIONS, ROOT, camel, meaning
+from model import OF_ERRORS, OPTIONS, ROOT, camel, meaning
 from text import shown, table, wrapped
 
 # The types of the properties, by the types of the settings.
 TYPES = {
     "duration": "Duration",
+    "durations": "Duration[]",
     "whole": "number",
     "choice": "Jitter",
     "flag": "boolean",
     "list": "string[]",
     "pointer": "string",
 }
+
+
+def properties_of_errors() -> str:
+    blocks = []
+    for name, it in OF_ERRORS.items():
+        comment = [*wrapped(meaning(it, camel), "   * "), "   *", "   * @default - that of the function"]
+        declared = f"  readonly {camel(name)}?: {TYPES[it['type']]};"
+        blocks.append("\n".join(["  /**", *comment, "   */", declared]))
+    return "\n\n".join(blocks)
 
 
 def properties(scope: str) -> str:
@@ -42,7 +52,8 @@ def properties(scope: str) -> str:
 def table_of_properties() -> str:
     rows = []
     for file in ("retry-policy", "props", "hardening"):
-        text = (ROOT / f"infra/cdk/lib/{file}.ts").read_text().split("export interface AttachOptions")[0]
+        text = (ROOT / f"infra/cdk/lib/{file}.ts").read_text()
+        text = re.split(r"export interface (?:AttachOptions|ErrorPolicy) ", text)[0]
         for comment, name in re.findall(r"^  /\*\*((?:(?!\*/)[\s\S])+)\*/\n  readonly (\w+)\?:", text, re.MULTILINE):
             said, _, default = re.sub(r"\s*\n   \* ?", " ", comment).partition("@default")
             default = " ".join(default.split())

@@ -17,10 +17,12 @@ def table_of_settings() -> str:
                 default, said = f"`{json.dumps(it['default'])}`", f"`true` or `false`: {said}{needs}"
             case "choice" | "duration" | "whole":
                 default, said = f"`{it['default']}`" if it["default"] else default, said + bounds(it)
+            case "durations":
+                said += f"{bounds(it)}; separated by commas, such as `{it['example']}`"
             case "list":
                 default, said = it["default"] or default, f"{said}; separated by commas"
             case "json":
-                said = f"JSON: {said}, `{it['example']}`"
+                said = f"JSON: {said}; for example `{it['example']}`"
             case _:
                 default = "required" if it.get("is_required") else it.get("default") or default
         page = f" ([more]({it['page']}))" if "page" in it else ""

@@ -24,7 +24,7 @@ import sam
 import sam_alarms
 import terraform
 from costs import COUNTED, prices_of_retries, tables
-from model import ALARMS, ALL_OPTIONS, HANDLER, OPTIONS, ROOT, SETTINGS, SWITCHES
+from model import ALARMS, ALL_OPTIONS, HANDLER, OF_ERRORS, OPTIONS, ROOT, SETTINGS, SWITCHES
 
 # The parts: the file, the comment that begins and ends each, and what is between them.
 PARTS: list[tuple[str, str, Callable[[], str]]] = [
@@ -35,15 +35,18 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("docs/metrics.md", "fields", lambda: documents.table_of_names("field | meaning", "log_fields")),
     ("docs/reasons.md", "reasons", documents.table_of_reasons),
     ("infra/cdk/lib/retry-policy.ts", "properties", lambda: cdk.properties("policy")),
+    ("infra/cdk/lib/retry-policy.ts", "properties of errors", cdk.properties_of_errors),
     ("infra/cdk/lib/props.ts", "properties", lambda: cdk.properties("handler")),
     ("infra/cdk/lib/async-retry.ts", "methods", cdk_metrics.methods),
     ("infra/cdk/lib/metrics.ts", "statistics", cdk_metrics.statistics),
-    ("infra/terraform/variables.tf", "attributes of a function", terraform.attributes),
-    ("infra/terraform/variables.tf", "attributes of a queue", terraform.attributes),
+    ("infra/terraform/variables.tf", "attributes of a function", terraform.attributes_of_function),
+    ("infra/terraform/variables.tf", "attributes of a queue", lambda: terraform.attributes(OPTIONS["policy"])),
+    ("infra/terraform/variables.tf", "attributes of an error", lambda: terraform.attributes(OF_ERRORS)),
     ("infra/terraform/variables.tf", "settings of functions only", terraform.functions_only),
     ("infra/terraform/variables.tf", "variables of policies", lambda: terraform.variables("policy")),
     ("infra/terraform/variables.tf", "variables of the handler", lambda: terraform.variables("handler")),
     ("infra/terraform/handler.tf", "values of a target", lambda: terraform.values(OPTIONS["policy"], "target", 8)),
+    ("infra/terraform/handler.tf", "values of an error", lambda: terraform.values(OF_ERRORS, "error", 12)),
     ("infra/terraform/handler.tf", "values of all functions", lambda: terraform.values(ALL_OPTIONS, "var", 6)),
     ("infra/terraform/alarms.tf", "switches", terraform.switches),
     ("infra/sam/template.yaml", "parameters of policies", lambda: sam.parameters_of_settings("policy")),

@@ -30,6 +30,8 @@ OPTIONS = {
     scope: {name: it for name, it in SETTINGS.items() if it["scope"] == scope and "alias_of" not in it}
     for scope in ("policy", "handler")
 }
+# The settings that an error can have of its own.
+OF_ERRORS = {name: it for name, it in OPTIONS["policy"].items() if "for_errors" in it}
 ALL_OPTIONS = [name for name in SETTINGS if any(name in of_scope for of_scope in OPTIONS.values())]
 # What may be switched on in a system, by Terraform's names: the ledger, which is a table, and the handler's flags. An
 # alarm may need one of them.
@@ -71,6 +73,8 @@ def bounds(it: dict[str, Any]) -> str:
     match it["type"]:
         case "duration":
             least = f"`{it['at_least']}`" if "at_least" in it else it["min"]
+        case "durations":
+            return f"; each from {it['min']} to {it['max']}"
         case "whole" if it["max"] < WHOLE_MAX:
             least = 1
         case _:

@@ -40,8 +40,10 @@ def pattern(it: dict[str, Any]) -> str:
     if it["type"] == "whole":
         return f"^({numbers(1, it['max'])})?$"
     units = []
+    is_list = it["type"] == "durations"
     for unit, per_unit in SECONDS_PER_UNIT.items():
         (low, high) = (-(-seconds(it["min"]) // per_unit), seconds(it["max"]) // per_unit)
         if high:
             units.append(f"({numbers(low, high)}){unit}{'?' if unit == 's' else ''}")
-    return f"^({'|'.join(units)})$"
+    duration = "|".join(units)
+    return f"^(({duration})(, ?({duration}))*)?$" if is_list else f"^({duration})$"

@@ -40,6 +40,10 @@ def parameters_of_settings(scope: str) -> str:
                 default = it["default"]
                 rules = [f"AllowedPattern: '{pattern(it)}'"]
                 constraint = f"a duration such as 15m, from {it['min']} to {it['max']}"
+            case "durations":
+                said += " Separated by commas. Empty for none."
+                rules = [f"AllowedPattern: '{pattern(it)}'"]
+                constraint = f"durations such as {it['example']}, from {it['min']} to {it['max']}, or empty"
             case "whole":
                 said += f" Empty for {it['default'] or 'no limit'}."
                 rules = [f"AllowedPattern: '{pattern(it)}'"]
@@ -62,7 +66,13 @@ def parameters_of_settings(scope: str) -> str:
 
 
 def variables_of_settings() -> str:
-    return "\n".join(f"          {name}: !Ref {pascal(name)}" for name in ALL_OPTIONS)
+    replaced = {other: name for name in ALL_OPTIONS for other in OPTIONS["policy"].get(name, {}).get("instead_of", [])}
+
+    def value(name: str) -> str:
+        ref = f"!Ref {pascal(name)}"
+        return f'!If [Has{pascal(replaced[name])}, "", {ref}]' if name in replaced else ref
+
+    return "\n".join(f"          {name}: {value(name)}" for name in ALL_OPTIONS)
 
 
 def key_of_table() -> str:

@@ -3,13 +3,15 @@
 import json
 import re
 from collections.abc import Iterable
+from typing import Any
 
-from model import OPTIONS, ROOT, SWITCHES, meaning
+from model import OF_ERRORS, OPTIONS, ROOT, SWITCHES, meaning
 from text import table
 
 # The types of the variables, by the types of the settings.
 TYPES = {
     "duration": "string",
+    "durations": "list(string)",
     "whole": "number",
     "choice": "string",
     "flag": "bool",
@@ -18,17 +20,24 @@ TYPES = {
 }
 
 
-def attributes() -> str:
-    policy = {name.lower(): TYPES[it["type"]] for name, it in OPTIONS["policy"].items()}
+def attributes(settings: dict[str, dict[str, Any]], indent: int = 4) -> str:
+    policy = {name.lower(): TYPES[it["type"]] for name, it in settings.items()}
     width = max(map(len, policy))
-    return "\n".join(f"    {name:{width}} = optional({kind})" for name, kind in policy.items())
+    return "\n".join(f"{' ' * indent}{name:{width}} = optional({kind})" for name, kind in policy.items())
+
+
+def attributes_of_function() -> str:
+    """Returns what a function has of its own. A list keeps the order of its errors, which an object doesn't."""
+    width = max(map(len, OF_ERRORS))
+    of_errors = f"      {'type':{width}} = string\n{attributes(OF_ERRORS, 6)}"
+    return f"{attributes(OPTIONS['policy'])}\n    errors = optional(list(object({{\n{of_errors}\n    }})), [])"
 
 
 def variables(scope: str) -> str:
     blocks = []
     for name, it in OPTIONS[scope].items():
         said = meaning(it, str.lower)
-        default = "[]" if it["type"] == "list" else json.dumps(it.get("default"))
+        default = "[]" if it["type"] in ("list", "durations") else json.dumps(it.get("default"))
         lines = [
             f'variable "{name.lower()}" {{',
             f"  description = {json.dumps(said)}",

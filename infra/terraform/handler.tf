@@ -12,6 +12,7 @@ locals {
       # generated: values of all functions, by infra/contract/generate.py
       BASE_BACKOFF         = var.base_backoff
       MAX_BACKOFF          = var.max_backoff
+      BACKOFFS             = var.backoffs
       MAX_AGE              = var.max_age
       MAX_ATTEMPTS         = var.max_attempts
       JITTER               = var.jitter
@@ -23,7 +24,37 @@ locals {
       PROBE                = var.probe
       REGISTER             = var.register
       # end: values of all functions
-    } : name => try(join(",", value), tostring(value)) if value != null && value != lookup(local.flags, name, null) && value != []
+    } : name => try(join(",", value), tostring(value))
+    if value != null && value != lookup(local.flags, name, null) && try(length(value) > 0, true)
+    && !(length(var.backoffs) > 0 && contains(local.settings.BACKOFFS.instead_of, name))
+  }
+
+  # The settings of each error of all functions (`*`) and of single ones, under the names of the handler's variables.
+  errors = {
+    for key, errors in merge({ "*" = var.errors }, { for key, function in var.functions : key => function.errors }) : key => [
+      for error in errors : {
+        type = error.type
+        values = {
+          for name, value in {
+            # generated: values of an error, by infra/contract/generate.py
+            BASE_BACKOFF = error.base_backoff
+            MAX_BACKOFF  = error.max_backoff
+            BACKOFFS     = error.backoffs
+            MAX_AGE      = error.max_age
+            MAX_ATTEMPTS = error.max_attempts
+            JITTER       = error.jitter
+            # end: values of an error
+          } : name => try(join(",", value), tostring(value)) if try(length(value) > 0, value != null)
+        }
+      }
+    ]
+  }
+
+  # The same as text, because an object of Terraform would sort the types.
+  errors_written = {
+    for key, errors in local.errors : key => format("{%s}", join(",", [
+      for error in errors : "${jsonencode(error.type)}:${jsonencode(error.values)}"
+    ])) if length(errors) > 0
   }
 
   # The policies of functions and queues that override the general one.
@@ -33,6 +64,7 @@ locals {
         # generated: values of a target, by infra/contract/generate.py
         BASE_BACKOFF         = target.base_backoff
         MAX_BACKOFF          = target.max_backoff
+        BACKOFFS             = target.backoffs
         MAX_AGE              = target.max_age
         MAX_ATTEMPTS         = target.max_attempts
         JITTER               = target.jitter
@@ -41,17 +73,32 @@ locals {
         DURABLE              = target.durable
         TRANSPARENT          = target.transparent
         # end: values of a target
-      } : name => try(join(",", value), tostring(value)) if value != null
+        ERRORS = lookup(local.errors_written, key, null)
+      } : name => try(join(",", value), tostring(value)) if value != null && !(name == "BACKOFFS" && try(length(value) == 0, false))
     }
   }
 
   policies = merge({ "*" = local.general }, local.own_policies)
 
+  # The values that are checked one by one, by what they stand in.
+  checked = merge(
+    { for key, own in local.policies : key == "*" ? "" : contains(keys(var.queues), key) ? "queues.${key}." : "functions.${key}." => own },
+    merge([
+      for key, errors in local.errors : {
+        for error in errors : "${key == "*" ? "" : "functions.${key}."}errors.${error.type}." => error.values
+      }
+    ]...),
+  )
+
   # The seconds of all durations that are set, and of their bounds. What is no duration has none.
   seconds = {
     for text in distinct(concat(
-      flatten([for values in values(local.policies) : [for name, value in values : value if local.settings[name].type == "duration"]]),
-      flatten([for it in values(local.settings) : [it.min, it.max] if it.type == "duration"]),
+      flatten([for values in values(local.checked) : [
+        for name, value in values : [for text in split(",", value) : trimspace(text)]
+        if startswith(local.settings[name].type, "duration")
+      ]]),
+      flatten([for it in values(local.settings) : [it.min, it.max] if startswith(it.type, "duration")]),
+      [for it in values(local.settings) : it.default if it.type == "duration"],
     )) : text =>
     tonumber(regex("^([0-9]+)[smhd]?$", text)[0]) * lookup({ m = 60, h = 3600, d = 86400 }, substr(text, -1, 1), 1)
     if can(regex("^[0-9]+[smhd]?$", text))
@@ -61,21 +108,23 @@ locals {
   durations = {
     for key, own in local.policies : key => [
       for name in ["BASE_BACKOFF", "MAX_BACKOFF", "MAX_AGE"] :
-      lookup(local.seconds, merge(local.general, own)[name], 0)
+      contains(keys(own), "BACKOFFS") && name != "MAX_AGE" ? 0
+      : lookup(local.seconds, lookup(merge(local.general, own), name, local.settings[name].default), 0)
     ]
   }
 
   # What is wrong with single values.
   faults = flatten([
-    for key, values in local.policies : [
+    for place, values in local.checked : [
       for name, value in values : [
         for it in [local.settings[name]] : format(
           "%s%s must be %s, got %s.",
-          key == "*" ? "" : contains(keys(var.queues), key) ? "queues.${key}." : "functions.${key}.",
+          place,
           lower(name),
           it.type == "choice" ? join(" or ", it.options)
           : it.type == "whole" ? "a whole number from 1 to ${it.max}"
           : it.type == "duration" ? "a duration such as 90, 90s or 15m, from ${it.min} to ${it.max}"
+          : it.type == "durations" ? "durations such as ${it.example}, each from ${it.min} to ${it.max}"
           : it.type == "pointer" ? "a JSON pointer such as /tenant/id"
           : "texts that are not blank",
           jsonencode(value),
@@ -84,6 +133,10 @@ locals {
           it.type == "choice" ? contains(it.options, value)
           : it.type == "whole" ? tonumber(value) >= 1 && tonumber(value) <= it.max && floor(tonumber(value)) == tonumber(value)
           : it.type == "duration" ? local.seconds[value] >= local.seconds[it.min] && local.seconds[value] <= local.seconds[it.max]
+          : it.type == "durations" ? alltrue([
+            for text in split(",", value) :
+            local.seconds[trimspace(text)] >= local.seconds[it.min] && local.seconds[trimspace(text)] <= local.seconds[it.max]
+          ])
           : it.type == "pointer" ? can(regex(it.pattern, value))
           : it.type == "list" ? value == "" || alltrue([for text in split(",", value) : trimspace(text) != ""])
           : true,
@@ -104,9 +157,10 @@ locals {
       LEDGER_TABLE          = one(aws_dynamodb_table.ledger[*].name)
       RECORD_BUCKETS        = local.has_bucket ? local.bucket_name : null
       QUEUE_TARGETS         = length(local.queues) == 0 ? null : jsonencode(local.queue_targets)
-      POLICIES = length(merge(values(local.own_policies)...)) == 0 ? null : jsonencode({
-        for key, own in local.own_policies : local.target_names[key] => own if length(own) > 0
-      })
+      POLICIES = length(merge(values(local.own_policies)...)) + length(var.errors) == 0 ? null : jsonencode(merge(
+        { for key, own in local.own_policies : local.target_names[key] => own if length(own) > 0 },
+        { for key, text in local.errors_written : key => { ERRORS = text } if key == "*" },
+      ))
     } : name => value if value != null
   })
 
@@ -332,6 +386,13 @@ resource "aws_lambda_function" "handler" {
     precondition {
       condition     = (var.handler_zip == null) != (var.handler_s3 == null)
       error_message = "Set either handler_zip or handler_s3."
+    }
+    precondition {
+      condition = (length(var.backoffs) == 0 || var.base_backoff == local.settings.BASE_BACKOFF.default && var.max_backoff == local.settings.MAX_BACKOFF.default) && alltrue([
+        for values in values(local.checked) :
+        length(setintersection(keys(values), local.settings.BACKOFFS.instead_of)) == 0 if contains(keys(values), "BACKOFFS")
+      ])
+      error_message = "backoffs takes the place of base_backoff and max_backoff: set either."
     }
     precondition {
       condition     = var.ledger || !(var.register || var.probe)

@@ -15,6 +15,7 @@ variable "functions" {
     # generated: attributes of a function, by infra/contract/generate.py
     base_backoff         = optional(string)
     max_backoff          = optional(string)
+    backoffs             = optional(list(string))
     max_age              = optional(string)
     max_attempts         = optional(number)
     jitter               = optional(string)
@@ -22,6 +23,15 @@ variable "functions" {
     tenant_id            = optional(string)
     durable              = optional(bool)
     transparent          = optional(bool)
+    errors = optional(list(object({
+      type         = string
+      base_backoff = optional(string)
+      max_backoff  = optional(string)
+      backoffs     = optional(list(string))
+      max_age      = optional(string)
+      max_attempts = optional(number)
+      jitter       = optional(string)
+    })), [])
     # end: attributes of a function
     records           = optional(bool)
     on_success        = optional(string)
@@ -45,6 +55,13 @@ variable "functions" {
       for function in values(var.functions) : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/.+$", function.role_arn))
     ])
     error_message = "Each role_arn must be the ARN of the function's role."
+  }
+  validation {
+    condition = alltrue([
+      for function in values(var.functions) :
+      length(distinct(function.errors[*].type)) == length(function.errors) && alltrue([for it in function.errors : it.type != "" && trimspace(it.type) == it.type])
+    ])
+    error_message = "The types of a function's errors must differ, and have no spaces around."
   }
   validation {
     condition     = alltrue([for function in values(var.functions) : length(function.qualifiers) > 0])
@@ -81,6 +98,7 @@ variable "queues" {
     # generated: attributes of a queue, by infra/contract/generate.py
     base_backoff         = optional(string)
     max_backoff          = optional(string)
+    backoffs             = optional(list(string))
     max_age              = optional(string)
     max_attempts         = optional(number)
     jitter               = optional(string)
@@ -150,6 +168,13 @@ variable "max_backoff" {
   nullable    = false
 }
 
+variable "backoffs" {
+  description = "The ceilings of the first, the second and the further backoffs, instead of `base_backoff` and `max_backoff`; the last one repeats; each from 1s to 13d."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
 variable "max_age" {
   description = "How long after its first failure an event may still be retried; longer than `base_backoff`; from 2s to 365d."
   type        = string
@@ -164,7 +189,7 @@ variable "max_attempts" {
 }
 
 variable "jitter" {
-  description = "How a backoff is drawn: `full` between `base_backoff` and the ceiling, `equal` between half the ceiling and the ceiling; `none` is the ceiling."
+  description = "How a backoff is drawn: `full` between `base_backoff`, or the shortest of `backoffs`, and the ceiling, `equal` between half the ceiling and the ceiling; `none` is the ceiling."
   type        = string
   default     = "full"
   nullable    = false
@@ -197,6 +222,28 @@ variable "transparent" {
   nullable    = false
 }
 # end: variables of policies
+
+variable "errors" {
+  description = "The errors of all functions that are retried in their own ways, in the order in which their types are tried: `type` matches as in `non_retryable_errors`, the rest overrides the function's policy. Those of a function itself come first."
+  type = list(object({
+    type = string
+    # generated: attributes of an error, by infra/contract/generate.py
+    base_backoff = optional(string)
+    max_backoff  = optional(string)
+    backoffs     = optional(list(string))
+    max_age      = optional(string)
+    max_attempts = optional(number)
+    jitter       = optional(string)
+    # end: attributes of an error
+  }))
+  default  = []
+  nullable = false
+
+  validation {
+    condition     = length(distinct(var.errors[*].type)) == length(var.errors) && alltrue([for it in var.errors : it.type != "" && trimspace(it.type) == it.type])
+    error_message = "The types of errors must differ, and have no spaces around."
+  }
+}
 
 # The handler
 

@@ -35,7 +35,15 @@ import {
   SHARING_MAX,
 } from './props';
 import { daysToKeep, Records } from './records';
-import { checkPolicy, effectivePolicy, generalVariables, RetryPolicy, variables } from './retry-policy';
+import {
+  checkPolicy,
+  effectivePolicy,
+  errorsOf,
+  generalVariables,
+  RetryPolicy,
+  Variables,
+  variables,
+} from './retry-policy';
 import { RetryQueues } from './retry-queues';
 import { isEventInvokeConfig, Retried, Target } from './target';
 import { AlarmSeverity } from './triggers';
@@ -497,9 +505,10 @@ export class AsyncRetry extends Construct {
     return Object.fromEntries(targets.map(([queue, each]) => [queue, each.map(({ name }) => name)]));
   }
 
-  /** The policies of the targets that have one, by name. */
-  private ownPolicies(): { [name: string]: { [variable: string]: string } } {
+  /** The policies of the targets that have one, by name, and the errors of all functions. */
+  private ownPolicies(): { [name: string]: Variables } {
     const all = [
+      ['*', errorsOf(this.props)] as const,
       ...this.attachments.map(({ target, policy }) => [target.base.functionName, variables(policy)] as const),
       ...this.attachedQueues.map(({ source, policy }) => [source.name, variables(policy)] as const),
     ];

@@ -3,14 +3,18 @@ import * as path from 'node:path';
 
 /** A setting of the handler, as the handler's own table has it. */
 interface Setting {
-  readonly scope: 'policy' | 'handler' | 'functions' | 'resource';
-  readonly type: 'duration' | 'whole' | 'choice' | 'flag' | 'list' | 'pointer' | 'json' | 'text';
+  readonly scope: 'policy' | 'member' | 'handler' | 'functions' | 'resource';
+  readonly type: 'duration' | 'durations' | 'whole' | 'choice' | 'flag' | 'list' | 'pointer' | 'json' | 'text';
   readonly default?: string | number | boolean | null;
   readonly min?: string;
   readonly max?: string | number;
   /** The setting whose value is the lower bound. */
   readonly at_least?: string;
   readonly alias_of?: string;
+  /** The settings that it replaces, so it is refused beside them. */
+  readonly instead_of?: string[];
+  /** Whether an error may have a value of its own. */
+  readonly for_errors?: boolean;
   /** Whether it is about functions, and so has no effect for a queue. */
   readonly functions_only?: 'refused' | 'ignored';
   /** The setting without which `true` is refused. */

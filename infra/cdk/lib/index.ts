@@ -29,5 +29,5 @@ export { RetryDashboardProps } from './dashboard';
 export { HardeningProps } from './hardening';
 export { RetryMetricOptions } from './metrics';
 export { AsyncRetryProps, AttachOptions, AttachQueueOptions } from './props';
-export { Jitter, RetryPolicy } from './retry-policy';
+export { ErrorPolicy, Jitter, RetryPolicy } from './retry-policy';
 export { AlarmSeverity } from './triggers';

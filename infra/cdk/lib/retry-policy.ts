@@ -30,6 +30,14 @@ export interface RetryPolicy {
   readonly maxBackoff?: Duration;
 
   /**
+   * The ceilings of the first, the second and the further backoffs, instead of `baseBackoff` and `maxBackoff`; the last
+   * one repeats; each from 1s to 13d.
+   *
+   * @default - none
+   */
+  readonly backoffs?: Duration[];
+
+  /**
    * How long after its first failure an event may still be retried; longer than `baseBackoff`; from 2s to 365d.
    *
    * @default Duration.days(1)
@@ -44,8 +52,8 @@ export interface RetryPolicy {
   readonly maxAttempts?: number;
 
   /**
-   * How a backoff is drawn: `full` between `baseBackoff` and the ceiling, `equal` between half the ceiling and the
-   * ceiling; `none` is the ceiling.
+   * How a backoff is drawn: `full` between `baseBackoff`, or the shortest of `backoffs`, and the ceiling, `equal`
+   * between half the ceiling and the ceiling; `none` is the ceiling.
    *
    * @default Jitter.FULL
    */
@@ -81,6 +89,66 @@ export interface RetryPolicy {
    */
   readonly transparent?: boolean;
   // end: properties
+
+  /**
+   * The errors after which events are retried in another way. The first whose type matches decides; what it doesn't
+   * set is that of the function. The errors of a function come before those of all functions.
+   *
+   * @default - none
+   */
+  readonly errors?: ErrorPolicy[];
+}
+
+/** The settings of events that failed last with some error. */
+export interface ErrorPolicy {
+  /** The type of the error; `*` matches any run of characters, as in `nonRetryableErrors`. */
+  readonly errorType: string;
+
+  // generated: properties of errors, by infra/contract/generate.py
+  /**
+   * The first backoff; its ceiling doubles with each attempt; from 1s to 12h.
+   *
+   * @default - that of the function
+   */
+  readonly baseBackoff?: Duration;
+
+  /**
+   * The ceiling of one backoff; from `baseBackoff` to 13d.
+   *
+   * @default - that of the function
+   */
+  readonly maxBackoff?: Duration;
+
+  /**
+   * The ceilings of the first, the second and the further backoffs, instead of `baseBackoff` and `maxBackoff`; the last
+   * one repeats; each from 1s to 13d.
+   *
+   * @default - that of the function
+   */
+  readonly backoffs?: Duration[];
+
+  /**
+   * How long after its first failure an event may still be retried; longer than `baseBackoff`; from 2s to 365d.
+   *
+   * @default - that of the function
+   */
+  readonly maxAge?: Duration;
+
+  /**
+   * How many times an event may be re-invoked; without it, as often as `maxAge` allows.
+   *
+   * @default - that of the function
+   */
+  readonly maxAttempts?: number;
+
+  /**
+   * How a backoff is drawn: `full` between `baseBackoff`, or the shortest of `backoffs`, and the ceiling, `equal`
+   * between half the ceiling and the ceiling; `none` is the ceiling.
+   *
+   * @default - that of the function
+   */
+  readonly jitter?: Jitter;
+  // end: properties of errors
 }
 
 const SECONDS_PER_UNIT: [string, number][] = [
@@ -106,37 +174,71 @@ const POLICY = optionsOf('policy');
 const HANDLER = optionsOf('handler');
 
 /** The properties of a policy that have no effect for a queue. */
-export const FUNCTIONS_ONLY = Object.keys(POLICY).filter(
-  (property) => POLICY[property].functions_only,
-) as (keyof RetryPolicy)[];
+export const FUNCTIONS_ONLY = [
+  ...Object.keys(POLICY).filter((property) => POLICY[property].functions_only),
+  'errors',
+] as (keyof RetryPolicy)[];
+
+/** What an error can have of its own. */
+const OF_ERRORS = Object.fromEntries(Object.entries(POLICY).filter(([, { for_errors }]) => for_errors));
 
 /** The values of settings, by the names of their properties. */
-type Values = { readonly [property: string]: Duration | number | string | boolean | string[] | undefined };
+type Values = { readonly [property: string]: Duration | Duration[] | number | string | boolean | string[] | undefined };
+
+/** The values of the handler's variables, by their names. */
+export type Variables = { [name: string]: string | { [errorType: string]: Variables } };
 
 /** A policy whose properties with a default are set. */
 type EffectivePolicy = RetryPolicy & { readonly maxAge: Duration };
 
 /** The effective policy of a function: its own values override the general ones, which override the defaults. */
-export function effectivePolicy(general: RetryPolicy, own: RetryPolicy = {}): EffectivePolicy {
-  const [ofAll, ofOne] = [general as Values, own as Values];
-  const values = Object.entries(POLICY).map(([property, { type, default: own }]) => {
+export function effectivePolicy(general: RetryPolicy, own?: RetryPolicy): EffectivePolicy {
+  const defaults = Object.entries(POLICY).map(([property, { type, default: own }]) => {
     const value = type === 'duration' ? parseDuration(own as string) : own;
-    return [property, ofOne[property] ?? ofAll[property] ?? value ?? undefined];
+    return [property, value ?? undefined];
   });
-  return Object.fromEntries(values) as unknown as EffectivePolicy;
+  const ofAll = overriding(Object.fromEntries(defaults), general as unknown as Values);
+  const values = overriding(ofAll, (own ?? {}) as unknown as Values);
+  // The errors of all functions are checked once.
+  return { ...values, errors: (own ?? general).errors } as unknown as EffectivePolicy;
+}
+
+/** Values that override others. What replaces other settings overrides these, too, as they override it. */
+function overriding(inherited: Values, own: Values): Values {
+  const isSet = (property: string) => own[property] !== undefined;
+  const dropped = Object.entries(POLICY).flatMap(([property, { instead_of }]) => {
+    const others = (instead_of ?? []).map(propertyOf);
+    return isSet(property) ? others : others.some(isSet) ? [property] : [];
+  });
+  const values = Object.keys(POLICY).map((property) => {
+    return [property, own[property] ?? (dropped.includes(property) ? undefined : inherited[property])];
+  });
+  return Object.fromEntries(values);
 }
 
 /** Reports the faults of an effective policy, by the handler's rules. Tokens are not checked. */
 export function checkPolicy(policy: RetryPolicy, faults: Faults): void {
-  const good = checkValues(POLICY, policy as Values, faults);
+  const good = checkValues(POLICY, policy as unknown as Values, faults);
   const { baseBackoff, maxAge } = policy;
   if (baseBackoff && maxAge && good.has('maxAge'))
     checkLastChance(good.has('baseBackoff') ? baseBackoff : Duration.seconds(1), maxAge, faults);
+  if (policy.backoffs && good.has('backoffs') && maxAge && good.has('maxAge')) {
+    const fits = (each: Duration) => each.isUnresolved() || maxAge.isUnresolved() || isBeforeLastChance(each, maxAge);
+    if (!policy.backoffs.some(fits))
+      faults.add('backoffs', `durations, one of them shorter than maxAge, ${formatDuration(maxAge)}`, 'longer ones');
+  }
+  const types = (policy.errors ?? []).map(({ errorType }) => errorType);
+  (policy.errors ?? []).forEach(({ errorType, ...own }, index) => {
+    if (errorType.trim() !== errorType || errorType === '')
+      faults.add('errors', 'error types without spaces around', errorType);
+    if (types.indexOf(errorType) < index) faults.add('errors', 'each error type once', errorType);
+    checkValues(OF_ERRORS, own as Values, faults, `errors.${errorType}.`);
+  });
 }
 
 /** Reports the faults of the other settings of all functions, and settings that need the ledger without it. */
 export function checkHandler(props: RetryPolicy & { readonly ledger?: boolean }, faults: Faults): void {
-  const values: Values = props as Values;
+  const values = props as unknown as Values;
   checkValues(HANDLER, values, faults);
   for (const [property, { needs, default: own }] of Object.entries({ ...HANDLER, ...POLICY }))
     if (needs && (values[property] ?? own) && !props.ledger)
@@ -144,19 +246,27 @@ export function checkHandler(props: RetryPolicy & { readonly ledger?: boolean },
 }
 
 /** Reports the faults of single values. Returns the durations that are good. */
-function checkValues(options: ReturnType<typeof optionsOf>, values: Values, faults: Faults): Set<string> {
+function checkValues(options: ReturnType<typeof optionsOf>, values: Values, faults: Faults, prefix = ''): Set<string> {
   const good = new Set<string>();
-  for (const [property, setting] of Object.entries(options)) {
-    const value = values[property];
-    if (value instanceof Duration) {
+  for (const [name, setting] of Object.entries(options)) {
+    const value = values[name];
+    const property = prefix + name;
+    if (setting.type === 'durations' && value !== undefined) {
+      if (checkBackoffs(property, value as Duration[], setting, values, faults)) good.add(name);
+    } else if (value instanceof Duration) {
       // One wrong value is one fault: the others are checked as if this one were not set.
       const least = setting.at_least && propertyOf(setting.at_least);
       const other = least && good.has(least) ? (values[least] as Duration) : undefined;
       const min = other && !other.isUnresolved() ? other : parseDuration(setting.min as string);
-      if (checkDuration(property, value, min, parseDuration(setting.max as string), faults, least)) good.add(property);
+      if (checkDuration(property, value, min, parseDuration(setting.max as string), faults, least)) good.add(name);
     } else if (Array.isArray(value)) {
-      checkList(property, value, faults);
-    } else if (setting.options && !Token.isUnresolved(value) && !setting.options.includes(value as string)) {
+      checkList(property, value as string[], faults);
+    } else if (
+      setting.options &&
+      value !== undefined &&
+      !Token.isUnresolved(value) &&
+      !setting.options.includes(value as string)
+    ) {
       faults.add(property, setting.options.join(', '), value);
     } else if (setting.pattern && typeof value === 'string' && !Token.isUnresolved(value)) {
       if (!new RegExp(setting.pattern).test(value)) faults.add(property, 'a JSON pointer such as /tenant/id', value);
@@ -165,6 +275,23 @@ function checkValues(options: ReturnType<typeof optionsOf>, values: Values, faul
     }
   }
   return good;
+}
+
+/** Reports durations of a list that are wrong, or a list beside settings that it replaces. Returns whether it is good. */
+function checkBackoffs(
+  property: string,
+  list: Duration[],
+  { min, max, instead_of }: { min?: string; max?: string | number; instead_of?: string[] },
+  values: Values,
+  faults: Faults,
+): boolean {
+  const [least, most] = [min, max].map((bound) => parseDuration(bound as string));
+  const areGood = list.map((each) => checkDuration(property, each, least, most, faults)).every(Boolean);
+  const beside = (instead_of ?? []).map(propertyOf).filter((other) => values[other] !== undefined);
+  const written = list.map((each) => each.toHumanString()).join(', ');
+  if (list.length === 0) faults.add(property, 'at least one duration', written);
+  else if (areGood && beside.length > 0) faults.add(property, `absent beside ${beside.join(' and ')}`, written);
+  return areGood && list.length > 0 && beside.length === 0;
 }
 
 /** Reports a number that is not whole, or is out of its range. */
@@ -183,7 +310,7 @@ export function checkWhole(
 
 /** The handler's variables for all functions. The handler needs no value of a flag that is its default. */
 export function generalVariables(props: RetryPolicy): { [name: string]: string } {
-  const values: Values = { ...props, ...effectivePolicy(props) };
+  const values = { ...props, ...effectivePolicy(props) } as unknown as Values;
   const options = Object.entries({ ...POLICY, ...HANDLER });
   return written(
     options.filter(([property, { type, default: own }]) => type !== 'flag' || values[property] !== own),
@@ -192,24 +319,35 @@ export function generalVariables(props: RetryPolicy): { [name: string]: string }
 }
 
 /** The values that are set of one function's policy, under the names of the handler's variables. */
-export function variables(policy: RetryPolicy): { [name: string]: string } {
-  return written(Object.entries(POLICY), policy as Values);
+export function variables(policy: RetryPolicy): Variables {
+  return { ...written(Object.entries(POLICY), policy as unknown as Values), ...errorsOf(policy) };
+}
+
+/** The handler's value for the errors of a policy, if it has any. */
+export function errorsOf({ errors = [] }: RetryPolicy): Variables {
+  const all = errors.map((own) => [own.errorType, written(Object.entries(OF_ERRORS), own as unknown as Values)]);
+  return all.length > 0 ? { ERRORS: Object.fromEntries(all) } : {};
 }
 
 function written(options: [string, { readonly name: string }][], values: Values): { [name: string]: string } {
   const entries = options.map(([property, { name }]) => {
     const value = values[property];
     if (value instanceof Duration) return [name, formatDuration(value)];
-    if (Array.isArray(value)) return [name, joinList(value)];
+    if (Array.isArray(value))
+      return [name, joinList(Token.isUnresolved(value) ? (value as string[]) : value.map(text))];
     if (typeof value === 'boolean') return [name, String(value)];
     return [name, typeof value === 'number' ? Tokenization.stringifyNumber(value) : value];
   });
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
 }
 
+function text(value: Duration | string): string {
+  return value instanceof Duration ? formatDuration(value) : value;
+}
+
 /** An empty list overrides the general one. */
 function joinList(list: string[]): string {
-  return list.length > 0 ? Fn.join(',', list) : '';
+  return Token.isUnresolved(list) ? Fn.join(',', list) : list.join(',');
 }
 
 /** Reads a duration of the contract, such as 12h. */
@@ -275,12 +413,15 @@ export function checkDuration(
   return isInRange;
 }
 
+function isBeforeLastChance(backoff: Duration, maxAge: Duration): boolean {
+  const age = maxAge.toSeconds();
+  return backoff.toSeconds() <= age - Math.min(SLACK_SECONDS_MAX, age / 100);
+}
+
 /** Reports a `maxAge` that is too short: the first backoff must fit before the last chance for an attempt. */
 function checkLastChance(base: Duration, maxAge: Duration, faults: Faults): void {
   if (base.isUnresolved() || maxAge.isUnresolved()) return;
-  const age = maxAge.toSeconds();
-  const slack = Math.min(SLACK_SECONDS_MAX, age / 100);
-  if (age - slack < base.toSeconds()) {
+  if (!isBeforeLastChance(base, maxAge)) {
     faults.add('maxAge', `longer than baseBackoff, ${formatDuration(base)}`, maxAge.toHumanString());
   }
 }

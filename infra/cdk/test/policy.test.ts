@@ -20,6 +20,18 @@ const BAD_POLICIES: [RetryPolicy, string][] = [
     { baseBackoff: Duration.seconds(10), maxAge: Duration.seconds(10) },
     'maxAge must be longer than baseBackoff, 10s, got "10 seconds"',
   ],
+  [{ backoffs: [Duration.minutes(1), Duration.days(14)] }, 'backoffs must be from 1s to 13d, got "14 days"'],
+  [{ backoffs: [] }, 'backoffs must be at least one duration, got ""'],
+  [
+    { backoffs: [Duration.minutes(1)], baseBackoff: Duration.seconds(1) },
+    'backoffs must be absent beside baseBackoff, got "1 minute"',
+  ],
+  [
+    { errors: [{ errorType: 'RateLimited*', maxAge: Duration.days(366) }] },
+    'errors.RateLimited*.maxAge must be from 2s to 365d, got "366 days"',
+  ],
+  [{ errors: [{ errorType: 'A' }, { errorType: 'A' }] }, 'errors must be each error type once, got "A"'],
+  [{ errors: [{ errorType: ' A' }] }, 'errors must be error types without spaces around, got " A"'],
   [{ maxAttempts: 0 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 0'],
   [{ maxAttempts: 1.5 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 1.5'],
   [{ maxAttempts: 2 ** 32 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 4294967296'],
@@ -171,7 +183,7 @@ function refusedByHandler(given: { [name: string]: string }): string[] {
   const { message } = JSON.parse(stdout.trim().split('\n').at(-1) ?? '');
   return message
     .split('; ')
-    .map((fault: string) => /^([\w.-]+) must be/.exec(fault)?.[1])
+    .map((fault: string) => /^([\w.*-]+) must be/.exec(fault)?.[1])
     .filter(Boolean);
 }
 
@@ -221,6 +233,10 @@ test('the construct refuses exactly what the handler refuses', () => {
     ...[...Object.values(Jitter), 'some' as Jitter].map((jitter) => ({ jitter })),
     ...[0, 1, 120_001, 2 ** 32 - 1, 2 ** 32].map((inFlightMax) => ({ inFlightMax })),
     { nonRetryableErrors: ['ValidationError', '*.Fatal'] },
+    ...[1, 60, 13 * DAY, 13 * DAY + 1].flatMap((last) => [
+      { backoffs: [Duration.seconds(1), Duration.seconds(last)] },
+      { backoffs: [Duration.seconds(last)], baseBackoff: Duration.minutes(1), maxAge: Duration.days(14) },
+    ]),
     ...[false, true].flatMap((ledger) =>
       [false, true].flatMap((register) =>
         [false, true].flatMap((probe) =>
@@ -243,4 +259,27 @@ test("the handler accepts the construct's bindings of queues", () => {
   const [QUEUE_TARGETS, POLICIES] = ['QUEUE_TARGETS', 'POLICIES'].map((name) => JSON.stringify(stack.json(name)));
   assert.deepEqual(refusedByHandler({ QUEUE_TARGETS, POLICIES }), []);
   assert.deepEqual(refusedByHandler({ QUEUE_TARGETS: '{"orders":[]}' }), ['QUEUE_TARGETS.orders']);
+});
+
+test('errors keep their order, and lists of backoffs take the place of what they replace', () => {
+  const stack = new TestStack({
+    backoffs: [Duration.minutes(1), Duration.hours(3)],
+    errors: [{ errorType: 'Slow', jitter: Jitter.NONE }],
+  });
+  stack.retry.attach(stack.function('Orders'), {
+    baseBackoff: Duration.seconds(5),
+    errors: [
+      { errorType: 'Z*', maxAttempts: 3 },
+      { errorType: 'A', backoffs: [Duration.seconds(90)] },
+    ],
+  });
+  const { Variables } = stack.only('AWS::Lambda::Function', /^RetryHandler/).Environment;
+  assert.deepEqual(
+    ['BACKOFFS', 'BASE_BACKOFF', 'MAX_BACKOFF'].map((name) => Variables[name]),
+    ['1m,3h', undefined, undefined],
+  );
+  const { '*': ofAll, ...own } = stack.json('POLICIES');
+  assert.deepEqual(ofAll, { ERRORS: { Slow: { JITTER: 'none' } } });
+  const errors = '"ERRORS":{"Z*":{"MAX_ATTEMPTS":"3"},"A":{"BACKOFFS":"90s"}}';
+  assert.equal(JSON.stringify(Object.values(own)), `[{"BASE_BACKOFF":"5s",${errors}}]`);
 });

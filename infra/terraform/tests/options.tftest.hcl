@@ -129,6 +129,33 @@ run "a_function_may_have_a_policy_of_its_own" {
   }
 }
 
+run "errors_keep_their_order_and_lists_of_backoffs_take_the_place_of_what_they_replace" {
+  variables {
+    backoffs = ["1m", "3h"]
+    errors   = [{ type = "Slow", jitter = "none" }]
+    functions = {
+      orders = {
+        arn          = "arn:aws:lambda:us-east-1:123456789012:function:orders"
+        role_arn     = "arn:aws:iam::123456789012:role/orders"
+        base_backoff = "5s"
+        backoffs     = []
+        errors       = [{ type = "Z*", max_attempts = 3 }, { type = "A", backoffs = ["90s"] }]
+      }
+    }
+  }
+  assert {
+    condition     = local.environment.BACKOFFS == "1m,3h" && !contains(keys(local.environment), "BASE_BACKOFF")
+    error_message = "expected the list alone"
+  }
+  assert {
+    condition = jsondecode(local.environment.POLICIES) == {
+      "*"    = { ERRORS = "{\"Slow\":{\"JITTER\":\"none\"}}" }
+      orders = { BASE_BACKOFF = "5s", ERRORS = "{\"Z*\":{\"MAX_ATTEMPTS\":\"3\"},\"A\":{\"BACKOFFS\":\"90s\"}}" }
+    }
+    error_message = "expected the errors in order, got ${local.environment.POLICIES}"
+  }
+}
+
 run "the_code_may_be_in_s3_the_handler_in_a_vpc_and_dead_letters_elsewhere" {
   variables {
     handler_zip                   = null

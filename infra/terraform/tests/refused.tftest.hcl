@@ -144,6 +144,39 @@ run "refuses_jitter" {
   expect_failures = [aws_lambda_function.handler]
 }
 
+run "refuses_a_duration_of_a_list" {
+  command = plan
+  variables { backoffs = ["1m", "14d"] }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_a_list_beside_a_base" {
+  command = plan
+  variables {
+    backoffs     = ["1m"]
+    base_backoff = "2s"
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_a_value_of_an_error" {
+  command = plan
+  variables { errors = [{ type = "Slow", jitter = "some" }] }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_a_list_beside_a_maximum_of_an_error" {
+  command = plan
+  variables { errors = [{ type = "Slow", backoffs = ["1m"], max_backoff = "1h" }] }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_an_error_twice" {
+  command = plan
+  variables { errors = [{ type = "Slow" }, { type = "Slow", max_age = "1h" }] }
+  expect_failures = [var.errors]
+}
+
 run "refuses_non_retryable_errors" {
   command = plan
   variables { non_retryable_errors = [" "] }
