@@ -222,6 +222,11 @@ impl Plan {
         &self.handlers[self.queues[self.targets[target].queue].handler]
     }
 
+    /// The rules for an event of a target that failed last with this error.
+    pub fn rules_after(&self, target: usize, error_type: Option<&str>) -> Rules {
+        self.rules(target).after(error_type, &self.handler_of(target).general)
+    }
+
     pub fn rules(&self, target: usize) -> &Rules {
         self.targets[target].own.as_ref().unwrap_or(&self.handler_of(target).general)
     }
@@ -233,7 +238,8 @@ impl Plan {
 
     /// The longest time for which an event of this world may be retried.
     pub fn age_max(&self) -> Duration {
-        let ages = (0..self.targets.len()).map(|target| self.rules(target).age);
+        let of_all = |target| self.handler_of(target).general.age_max();
+        let ages = (0..self.targets.len()).map(|it| self.rules(it).age_max().max(of_all(it)));
         Duration::from_secs(ages.max().unwrap_or_default())
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use comeback_core::backoff::Jitter;
+use serde_json::json;
 
 use crate::dice::Dice;
 
@@ -14,6 +15,31 @@ pub const NEVER: [(&str, &str); 3] = [
     ("ValidationError", "app.errors.ValidationError"),
     ("*Forbidden", "http::Forbidden"),
     ("legacy.*", "legacy.Broken"),
+];
+
+/// Patterns for errors with settings of their own, and the types of errors in a world that each means.
+const ERRORS: [(&str, &[&str]); 7] = [
+    ("Error", &["Error"]),
+    ("*Failure", &["NotPermanentFailure", "PermanentFailure", "app.PermanentFailure"]),
+    ("RetryAfter", &["RetryAfter", "kit::RetryAfter"]),
+    ("kit::*", &["kit::RetryAfter"]),
+    ("Runtime.ExitError", &["Runtime.ExitError"]),
+    ("Timedout", &["Sandbox.Timedout"]),
+    // Of all errors in a world, these alone are of functions themselves.
+    (
+        "*",
+        &[
+            "Error",
+            "NotPermanentFailure",
+            "PermanentFailure",
+            "app.PermanentFailure",
+            "RetryAfter",
+            "kit::RetryAfter",
+            NEVER[0].1,
+            NEVER[1].1,
+            NEVER[2].1,
+        ],
+    ),
 ];
 
 const SECOND: i64 = 1000;
@@ -32,18 +58,35 @@ const STAY_END: i64 = STAY + DAY / 2;
 pub struct Rules {
     pub base: u64,
     pub max: u64,
+    /// The backoffs one by one, in place of `base` and `max`.
+    pub list: Vec<u64>,
     pub age: u64,
     pub attempts: Option<u32>,
     pub jitter: Jitter,
     /// Which of [`NEVER`] it names.
     pub never: Vec<usize>,
+    /// Which of [`ERRORS`] have settings of their own, in order.
+    pub errors: Vec<(usize, OfError)>,
+}
+
+/// What is set for an error. The rest is that of the function.
+#[derive(Clone, Debug, Default)]
+pub struct OfError {
+    /// The first backoff and the ceiling.
+    doubling: Option<(u64, u64)>,
+    list: Vec<u64>,
+    age: Option<u64>,
+    attempts: Option<u32>,
+    jitter: Option<Jitter>,
 }
 
 /// The policy of a handler without settings, as the documents have it.
 impl Default for Rules {
     fn default() -> Self {
         let jitter = Jitter::Full;
-        Self { base: 1, max: 43_200, age: 86_400, attempts: None, jitter, never: Vec::new() }
+        let (base, max, age) = (1, 43_200, 86_400);
+        let (list, never, errors) = (Vec::new(), Vec::new(), Vec::new());
+        Self { base, max, list, age, attempts: None, jitter, never, errors }
     }
 }
 
@@ -74,23 +117,86 @@ impl Rules {
         Self {
             base,
             max: max.max(base).max(age / 25),
+            list: Vec::new(),
             age,
             attempts: dice.happens(0.4).then(|| dice.number(1..=12) as u32),
             jitter: dice.pick(&[Jitter::Full, Jitter::Full, Jitter::Equal, Jitter::None]),
             never: (0..NEVER.len()).filter(|_| dice.happens(0.4)).collect(),
+            errors: Vec::new(),
         }
+    }
+
+    /// Lists the backoffs, in place of those that were drawn.
+    pub fn draw_list(&mut self, dice: &mut Dice) {
+        self.list = list(self.age, dice);
+    }
+
+    /// Draws settings for some errors. They fit to every function.
+    pub fn draw_errors(&mut self, dice: &mut Dice) {
+        let mut rest: Vec<_> = (0..ERRORS.len()).collect();
+        for _ in 0..dice.number(1..=4) {
+            let n = rest.swap_remove(dice.index(rest.len()));
+            let drawn = Self::draw(dice);
+            let mut own = OfError {
+                attempts: drawn.attempts.filter(|_| dice.happens(0.5)),
+                jitter: dice.happens(0.4).then_some(drawn.jitter),
+                ..OfError::default()
+            };
+            match dice.number(0..=2) {
+                0 => (own.doubling, own.age) = (Some((drawn.base, drawn.max)), Some(drawn.age)),
+                1 => (own.list, own.age) = (list(drawn.age, dice), Some(drawn.age)),
+                _ => {}
+            }
+            self.errors.push((n, own));
+        }
+    }
+
+    /// The rules for an event that failed last with this error. What is set for all functions comes after its own.
+    pub fn after(&self, error_type: Option<&str>, of_all: &Self) -> Self {
+        let means = |(n, _): &&(usize, OfError)| {
+            error_type.is_some_and(|error_type| ERRORS[*n].1.contains(&error_type))
+        };
+        let mut errors = self.errors.iter().chain(&of_all.errors);
+        let mut rules = self.clone();
+        let Some((_, own)) = errors.find(means) else { return rules };
+        if let Some((base, max)) = own.doubling {
+            (rules.base, rules.max, rules.list) = (base, max, Vec::new());
+        }
+        if !own.list.is_empty() {
+            rules.list.clone_from(&own.list);
+        }
+        rules.age = own.age.unwrap_or(rules.age);
+        rules.attempts = own.attempts.or(rules.attempts);
+        rules.jitter = own.jitter.unwrap_or(rules.jitter);
+        rules
+    }
+
+    /// The longest age of any error.
+    pub fn age_max(&self) -> u64 {
+        let ages = self.errors.iter().filter_map(|(_, own)| own.age);
+        ages.max().unwrap_or_default().max(self.age)
+    }
+
+    /// `ERRORS` as text, because a map of JSON has no order here.
+    pub fn errors_written(&self) -> Option<String> {
+        let written = |(n, own): &(usize, OfError)| {
+            format!("{}:{}", json!(ERRORS[*n].0), json!(own.variables()))
+        };
+        let errors: Vec<_> = self.errors.iter().map(written).collect();
+        (!errors.is_empty()).then(|| format!("{{{}}}", errors.join(",")))
     }
 
     pub fn variables(&self) -> BTreeMap<&'static str, String> {
         let never: Vec<_> = self.never.iter().map(|&n| NEVER[n].0).collect();
-        let mut variables = BTreeMap::from([
-            ("BASE_BACKOFF", format!("{}s", self.base)),
-            ("MAX_BACKOFF", format!("{}s", self.max)),
-            ("MAX_AGE", format!("{}s", self.age)),
-            ("JITTER", format!("{:?}", self.jitter).to_lowercase()),
-            ("NON_RETRYABLE_ERRORS", never.join(",")),
-        ]);
-        variables.extend(self.attempts.map(|most| ("MAX_ATTEMPTS", most.to_string())));
+        let own = OfError {
+            doubling: self.list.is_empty().then_some((self.base, self.max)),
+            list: self.list.clone(),
+            age: Some(self.age),
+            attempts: self.attempts,
+            jitter: Some(self.jitter),
+        };
+        let mut variables = own.variables();
+        variables.insert("NON_RETRYABLE_ERRORS", never.join(","));
         variables
     }
 
@@ -108,7 +214,8 @@ impl Rules {
         let (age, hint) = (millis(self.age), millis(hint));
         let slack = MINUTE.min(age / 100);
         let last_chance = (first + age - slack).min(kept + STAY);
-        if at + millis(self.base) > last_chance {
+        let least = self.list.iter().min().unwrap_or(&self.base);
+        if at + millis(*least) > last_chance {
             return None;
         }
         let (low, high) = self.range(attempt, paused);
@@ -125,20 +232,46 @@ impl Rules {
     /// The shortest and the longest backoff before an attempt.
     fn range(&self, attempt: u32, paused: bool) -> (i64, i64) {
         if paused {
-            let pause = PAUSE.min(millis(self.max));
+            let pause = PAUSE.min(millis(*self.list.iter().max().unwrap_or(&self.max)));
             return (pause / 2, pause);
         }
         let doubled = (1..attempt)
             .try_fold(self.base, |ceiling, _| (ceiling < self.max).then_some(ceiling * 2))
             .unwrap_or(self.max);
-        let ceiling = millis(doubled.min(self.max));
+        let nth = self.list.get(attempt as usize - 1).or(self.list.last());
+        let ceiling = millis(nth.copied().unwrap_or(doubled.min(self.max)));
+        let least = millis(*self.list.iter().min().unwrap_or(&self.base));
         let low = match self.jitter {
-            Jitter::Full => millis(self.base).min(ceiling),
+            Jitter::Full => least.min(ceiling),
             Jitter::Equal => ceiling / 2,
             Jitter::None => ceiling,
         };
         (low, ceiling)
     }
+}
+
+impl OfError {
+    fn variables(&self) -> BTreeMap<&'static str, String> {
+        let seconds = |seconds: u64| format!("{seconds}s");
+        let list: Vec<_> = self.list.iter().map(|&it| seconds(it)).collect();
+        let all = [
+            ("BASE_BACKOFF", self.doubling.map(|(base, _)| seconds(base))),
+            ("MAX_BACKOFF", self.doubling.map(|(_, max)| seconds(max))),
+            ("BACKOFFS", (!list.is_empty()).then(|| list.join(","))),
+            ("MAX_AGE", self.age.map(seconds)),
+            ("MAX_ATTEMPTS", self.attempts.map(|most| most.to_string())),
+            ("JITTER", self.jitter.map(|jitter| format!("{jitter:?}").to_lowercase())),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+/// Draws a list of backoffs of which one fits into the age, and whose last doesn't make thousands of attempts.
+fn list(age: u64, dice: &mut Dice) -> Vec<u64> {
+    let entry = |dice: &mut Dice| dice.pick(&[1, 2, 10, 60, 600, 3600]).min(age / 2);
+    let mut list: Vec<_> = (0..dice.number(0..=3)).map(|_| entry(dice)).collect();
+    list.push(entry(dice).max(age / 25));
+    list
 }
 
 fn millis(seconds: u64) -> i64 {

@@ -321,6 +321,9 @@ impl Judge {
         let paused = case.condition == Condition::Paused;
         let attempt =
             if paused { case.of.attempt.max(1) } else { case.of.attempt.saturating_add(1) };
+        // Its last error decides. Attempts count over all errors.
+        let error_type = case.error.error_type.as_deref();
+        let rules = self.plan.rules_after(case.of.target, error_type);
         if rules.attempts.is_some_and(|most| attempt > most) {
             return Err("max_attempts_exceeded");
         }

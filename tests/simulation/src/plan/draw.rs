@@ -128,9 +128,32 @@ impl Plan {
             plan.draw_long(&mut apart);
         } else if !flawless && apart.happens(0.03) {
             plan.draw_crowd(&mut apart);
+        } else {
+            plan.draw_errors();
         }
         plan.draw_transparent();
         plan
+    }
+
+    /// In some worlds, backoffs are listed, and errors have settings of their own. Queues have no errors.
+    fn draw_errors(&mut self) {
+        let dice = &mut Dice::seeded(self.seed ^ 0x6572_726f_7273);
+        if !dice.happens(0.5) {
+            return;
+        }
+        let general = self.handlers.iter_mut().map(|handler| (&mut handler.general, true));
+        let own = self.targets.iter_mut().filter_map(|target| {
+            let has_errors = !target.is_queue();
+            Some((target.own.as_mut()?, has_errors))
+        });
+        for (rules, has_errors) in general.chain(own) {
+            if dice.happens(0.3) {
+                rules.draw_list(dice);
+            }
+            if has_errors && dice.happens(0.5) {
+                rules.draw_errors(dice);
+            }
+        }
     }
 
     fn draw_handler(&mut self, n: u64, dice: &mut Dice) {

@@ -162,13 +162,16 @@ pub fn settings(plan: &Plan, number: usize, variant: usize, is_turned: bool) -> 
     let is_transparent = handler.transparent[usize::from(is_turned)];
     let policy = |target: &TargetPlan| {
         let mut policy = target.own.as_ref().map(Rules::variables).unwrap_or_default();
+        policy.extend(target.own.as_ref().and_then(Rules::errors_written).map(|it| ("ERRORS", it)));
         let own = target.transparent[usize::from(is_turned)];
         if own != is_transparent && !target.is_queue() {
             policy.insert("TRANSPARENT", own.to_string());
         }
         (!policy.is_empty()).then(|| (named(target), policy))
     };
-    let policies: BTreeMap<_, _> = targets().filter_map(policy).collect();
+    let errors = handler.general.errors_written();
+    let of_all = errors.map(|errors| ("*".to_owned(), BTreeMap::from([("ERRORS", errors)])));
+    let policies: BTreeMap<_, _> = targets().filter_map(policy).chain(of_all).collect();
     let has_ledger = handler.probes
         || handler.has_register
         || is_transparent
