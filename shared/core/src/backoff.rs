@@ -105,7 +105,8 @@ impl Backoffs {
 
     /// The ceiling of the delay before this attempt. The last one is that of all further attempts, too.
     pub fn ceiling(&self, attempt: Attempt) -> Option<Duration> {
-        let index = usize::try_from(attempt.get() - 1).unwrap_or(usize::MAX);
+        let before = attempt.get() - 1;
+        let index = usize::try_from(before).unwrap_or(usize::MAX);
         self.0.get(index).or(self.0.last()).copied()
     }
 

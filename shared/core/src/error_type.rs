@@ -22,6 +22,15 @@ const RETRY_AFTER: &str = "RetryAfter";
 /// The error type that is never retried, whatever the settings say.
 const PERMANENT_FAILURE: &str = "PermanentFailure";
 
+/// The error types with which circuit breakers in a function say that they are open, so that the function has not called
+/// what it depends on. `docs/errors.md` lists their libraries.
+const OPEN_BREAKERS: [&str; 4] = [
+    "CircuitBreakerOpenError",
+    "CircuitBreakerError",
+    "CallNotPermittedException",
+    "BrokenCircuitException",
+];
+
 /// The prefixes with which Ruby's runtime client wraps the name of an error's class.
 const RUBY_CLASSIFICATIONS: [&str; 3] = ["Function<", "Init<", "Runtime<"];
 
@@ -46,6 +55,14 @@ impl ErrorReport {
         };
         let wish = message.split(|c: char| c == ':' || c.is_whitespace()).next()?;
         (last_segment(class(error_type)) == RETRY_AFTER).then(|| duration::parse(wish))?
+    }
+}
+
+impl ErrorReport {
+    /// Whether a circuit breaker of the function's own has refused a call. The function has run, and is not down.
+    pub fn is_of_open_breaker(&self) -> bool {
+        let class = self.error_type.as_deref().map(class);
+        class.is_some_and(|class| OPEN_BREAKERS.contains(&last_segment(class)))
     }
 }
 
@@ -113,6 +130,21 @@ mod tests {
 
     fn report(error_type: &str, message: &str) -> ErrorReport {
         ErrorReport { error_type: Some(error_type.into()), message: Some(message.into()) }
+    }
+
+    #[test]
+    fn an_open_breaker_of_a_library_is_known_by_its_error_type() {
+        for (error_type, expected) in [
+            ("CircuitBreakerOpenError", true),
+            ("pybreaker.CircuitBreakerError", true),
+            ("io.github.resilience4j.circuitbreaker.CallNotPermittedException", true),
+            ("BrokenCircuitException", true),
+            ("Error", false),
+            ("MyCircuitBreakerErrors", false),
+        ] {
+            assert_eq!(report(error_type, "").is_of_open_breaker(), expected, "{error_type}");
+        }
+        assert!(!ErrorReport::default().is_of_open_breaker());
     }
 
     #[test]

@@ -61,6 +61,10 @@ fn the_first_pattern_that_matches_decides_in_the_order_in_which_they_are_written
         let most = policy.after(&error).max_attempts;
         assert_eq!(most, Attempt::new(attempts), "{function} {error_type}");
     }
+    // As text, too: an object of Terraform would not keep the order.
+    let text =
+        r#"{"orders":{"ERRORS":"{\"Z*\":{\"MAX_ATTEMPTS\":2},\"Zebra\":{\"MAX_ATTEMPTS\":3}}"}}"#;
+    assert_eq!(after(text, &[], "orders", "Zebra").max_attempts, Attempt::new(2));
     let orders = settings.policies.of("orders");
     assert_eq!(orders.of_error(&ErrorReport::default()), None, "an error without a type");
 }

@@ -62,9 +62,12 @@ pub(super) fn probable<'a>(item: &'a Item<'a>) -> Option<(&'a Item<'a>, &'a Fail
 impl<'a, 't> Group<'a, 't> {
     fn count(&mut self, item: &Item<'_>) {
         if let Some(of) = failed_attempt(item).filter(|_| !item.came_back()) {
-            // A retry that did not run says nothing about its target.
-            let ran = item.failure().is_some_and(|it| it.condition == Condition::Failed);
-            self.failed.extend(ran.then(|| of.mark()));
+            // A retry that did not run says nothing about its target, and neither does an open circuit breaker in it:
+            // that is about something else.
+            let is_told = item.failure().is_some_and(|it| {
+                it.condition == Condition::Failed && !it.error.is_of_open_breaker()
+            });
+            self.failed.extend(is_told.then(|| of.mark()));
             self.returned.push(of);
         }
     }

@@ -188,3 +188,29 @@ async fn of_a_circuit_that_cannot_be_written_due_events_wait_unless_it_is_closed
         assert_eq!(stored(&world).0, 7, "the circuit that was there");
     }
 }
+
+/// A circuit breaker in the function refuses calls to something else. The function itself has run.
+#[tokio::test(start_paused = true)]
+async fn an_open_circuit_breaker_in_a_function_is_no_evidence_that_the_function_is_down() {
+    for (error_type, is_suspected) in [("app.Down", true), ("CircuitBreakerOpenError", false)] {
+        let world = World::with_probes(&closed(), &[]);
+        let handlers = [world.handler(), world.handler()];
+        for round in 0..6 {
+            let events: Vec<_> = (0..10).map(|nth| format!("event {}", 10 * round + nth)).collect();
+            let due = events.iter().map(|event| due_again(event, 1)).collect();
+            handle_all(&world, &handlers[round % 2], due).await;
+            // Events of which no handler knows fail, too, so that there is enough to judge by.
+            let others = (0..30).map(|nth| format!("other {}", 30 * round + nth));
+            let failed = events.iter().cloned().chain(others).map(|event| {
+                let mut message = returned(&event, &event, 2);
+                let error =
+                    format!(r#""responsePayload":{{"errorType":"{error_type}"}},"requestPayload""#);
+                message.body = message.body.map(|body| body.replace("\"requestPayload\"", &error));
+                message
+            });
+            handle_all(&world, &handlers[1 - round % 2], failed.collect()).await;
+        }
+        let expected = if is_suspected { "suspected" } else { "closed" };
+        assert_eq!(stored(&world).1, expected, "{error_type}");
+    }
+}
