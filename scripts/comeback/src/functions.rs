@@ -275,7 +275,9 @@ pub type Setting = (String, String);
 
 /// The names of the settings that a user may give. The deployment sets its queues and its table.
 pub fn setting_names() -> Vec<&'static str> {
-    let given = SETTINGS.iter().filter(|setting| setting.scope != Scope::Resource);
+    let given = SETTINGS
+        .iter()
+        .filter(|setting| !matches!(setting.scope, Scope::Resource | Scope::Member));
     given.map(|setting| setting.name).collect()
 }
 
