@@ -487,7 +487,10 @@ export class AsyncRetry extends Construct {
   /** How long records are kept, in days, by the policies of all functions so far. */
   private daysOfRecords(): number {
     const policies = [undefined, ...this.attachments.map(({ policy }) => policy)];
-    const ages = policies.map((own) => effectivePolicy(this.props, own).maxAge);
+    const ages = policies.flatMap((own) => {
+      const { maxAge, errors = [] } = effectivePolicy(this.props, own);
+      return [maxAge, ...[...errors, ...(this.props.errors ?? [])].flatMap((error) => error.maxAge ?? [])];
+    });
     const { centralDeadLetterQueue: central } = this.props;
     return daysToKeep(ages, [this.deadLetterQueue, ...(central ? [central] : [])].map(retentionOf));
   }

@@ -100,6 +100,12 @@ impl Policy {
         self.backoffs.iter().max().unwrap_or(self.backoff.max)
     }
 
+    /// The longest time for which an event may be retried, whatever its errors are.
+    pub fn longest_age(&self) -> Duration {
+        let of_errors = self.errors.iter().map(|own| own.policy.max_age);
+        of_errors.fold(self.max_age, Duration::max)
+    }
+
     /// How long after its first failure the last attempt of an event is made.
     pub fn last_chance(&self) -> Duration {
         self.max_age.saturating_sub(SLACK_MAX.min(self.max_age / 100))

@@ -68,8 +68,8 @@ impl Facts {
         let policies = &settings.rules.policies;
         let names = self.targets.iter().map(|target| target.name.clone());
         let queues = self.sources.iter().map(|source| format!("sqs:{}", source.queue.name()));
-        let ages = names.chain(queues).map(|name| policies.of(&name).max_age);
-        ages.max().unwrap_or(policies.of("").max_age)
+        let ages = names.chain(queues).map(|name| policies.of(&name).longest_age());
+        ages.max().unwrap_or(policies.of("").longest_age())
     }
 
     /// Whether CloudWatch has values of a metric for a function or queue, which may be zero.
