@@ -13,7 +13,10 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::{contract::SETTINGS, setting::Scope};
+use comeback_core::{
+    contract::SETTINGS,
+    setting::{Scope, Setting as Known},
+};
 use comeback_local_client::deploy::{Code, Function, HANDLER, SourceQueue};
 use serde::Deserialize;
 
@@ -273,11 +276,11 @@ fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> BadFunctions {
 
 pub type Setting = (String, String);
 
-/// The names of the settings that a user may give. The deployment sets its queues and its table.
+/// The names of the settings that a user may give. The deployment sets its queues and its table, and members of policies
+/// are no variables.
 pub fn setting_names() -> Vec<&'static str> {
-    let given = SETTINGS
-        .iter()
-        .filter(|setting| !matches!(setting.scope, Scope::Resource | Scope::Member));
+    let is_given = |setting: &&Known| !matches!(setting.scope, Scope::Resource | Scope::Member);
+    let given = SETTINGS.iter().filter(is_given);
     given.map(|setting| setting.name).collect()
 }
 

@@ -8,7 +8,7 @@ use crate::{
     contract::SETTINGS,
     errors::Errors,
     json::Object,
-    policy::Policy,
+    policy::{ErrorPolicy, Policy},
     reading::{plain, read_members},
     setting::{FunctionsOnly, Scope, Setting},
     targets::{names_queue, queue_target},
@@ -33,6 +33,19 @@ impl Policies {
     /// The targets that have a policy of their own, with that.
     pub fn own(&self) -> impl Iterator<Item = (&str, &Policy)> {
         self.by_target.iter().map(|(target, policy)| (target.as_str(), policy))
+    }
+
+    /// The policies of errors, those of all functions first. Of a function with a policy of its own, only its own errors.
+    pub fn of_errors(&self) -> impl Iterator<Item = &ErrorPolicy> {
+        let of_all = self.general.errors.iter();
+        let is_of = |own: &&ErrorPolicy, target: &str| {
+            own.name.strip_suffix(target).is_some_and(|it| it.ends_with(" of "))
+        };
+        let own = self.by_target.iter();
+        let own = own.flat_map(move |(target, policy)| {
+            policy.errors.iter().filter(move |own| is_of(own, target))
+        });
+        of_all.chain(own)
     }
 
     /// Reads `POLICIES`. What a target's own policy doesn't set is that of the `general` one.

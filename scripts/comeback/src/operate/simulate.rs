@@ -17,8 +17,9 @@ use serde_json::json;
 use crate::{
     failure::Failure,
     functions::{Setting, setting},
-    operate::simulate::rules::{Candidate, Forecast, Run, Scenario},
+    operate::simulate::rules::{Candidate, Forecast, Of, Run, Scenario},
     shell::{Outcome, Shell},
+    typed::not_empty,
 };
 
 /// The name of the policy if there is no `--policy`.
@@ -42,6 +43,9 @@ pub struct SimulateArgs {
     /// How many events arrive, such as 10/s, 90/m or 1000000/d.
     #[arg(long, value_name = "NUMBER/UNIT", default_value = "10/s", value_parser = rate)]
     pub rate: f64,
+    /// The type of the error with which the function fails, as its runtime reports it. Its policy in ERRORS decides.
+    #[arg(long, value_name = "TYPE", value_parser = not_empty)]
+    pub error: Option<String>,
     /// How many milliseconds a run of the function takes, for its cost.
     #[arg(long, value_name = "MS", default_value_t = 100)]
     pub run_ms: u32,
@@ -76,8 +80,33 @@ fn policy(text: &str) -> Result<Policy, String> {
     if name.is_empty() || name.contains('=') {
         return Err(EXPECTED.to_owned());
     }
-    let settings = settings.split_whitespace().map(setting).collect::<Result<_, _>>()?;
+    let settings = words(settings).iter().map(|word| of_policy(word)).collect::<Result<_, _>>()?;
     Ok(Policy { name: name.to_owned(), settings })
+}
+
+/// The settings in a text. The JSON of one may have spaces, so a setting ends where the next one begins.
+fn words(settings: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in settings.split_whitespace() {
+        let is_name = |name: &str| name.bytes().all(|it| it.is_ascii_uppercase() || it == b'_');
+        let begins = word.split_once('=').is_some_and(|(name, _)| is_name(name));
+        match words.last_mut() {
+            Some(last) if !begins && last.contains(['{', '[']) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+/// A setting of a policy. The errors of all functions stand in POLICIES, as the handler reads them.
+fn of_policy(word: &str) -> Result<Setting, String> {
+    match word.strip_prefix("ERRORS=") {
+        Some(errors) => Ok(("POLICIES".to_owned(), format!(r#"{{"*":{{"ERRORS":{errors}}}}}"#))),
+        None => setting(word),
+    }
 }
 
 fn outage(text: &str) -> Result<Duration, String> {
@@ -125,7 +154,7 @@ fn candidates(args: &SimulateArgs) -> Result<Vec<Candidate>, BadSettings> {
     let only = [Policy { name: ONLY.to_owned(), settings: Vec::new() }];
     let named = if args.policy.is_empty() { &only } else { args.policy.as_slice() };
     let read = |Policy { name, settings }: &Policy| {
-        Candidate::read(name, |wanted| {
+        Candidate::read(name, Of::Error(args.error.as_deref()), |wanted| {
             let mut given = args.set.iter().chain(settings).rev();
             let last = given.find(|(name, _): &&Setting| name == wanted);
             last.map(|(_, value)| value.clone())
@@ -178,6 +207,39 @@ mod tests {
         assert_eq!(only.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), [ONLY]);
         let bad = read("simulate | --set=MAX_AGE=soon").unwrap_err();
         assert!(bad.to_string().starts_with("MAX_AGE must be a duration"), "{bad}");
+    }
+
+    #[test]
+    fn the_first_error_that_matches_decides_and_what_it_does_not_set_is_the_policys() {
+        let read = |error: &[&str]| {
+            let errors = r#"own: MAX_AGE=2d ERRORS={"RateLimited*": {"BACKOFFS": "1m, 3h", "JITTER": "none"}, "*": {"MAX_ATTEMPTS": 1}}"#;
+            let args = [&["simulate", "--policy", errors], error].concat();
+            let args = Args::try_parse_from(args).unwrap();
+            let mut all = candidates(&args.simulate).unwrap();
+            let scenario = Scenario {
+                outage: args.simulate.outage,
+                events_per_second: 0.01,
+                run: Run { milliseconds: 1, memory_mb: 128 },
+                seed: 1,
+            };
+            let forecast = rules::simulate(&all[0], &scenario);
+            let medians = forecast.attempts.times.iter().map(|it| it.after_seconds.median);
+            (all.remove(0).decides, medians.take(3).collect::<Vec<_>>())
+        };
+        let limited = read(&["--error", "app.RateLimitedError"]);
+        let name = "RateLimited* of *".to_owned();
+        assert_eq!(limited, (Some(name), vec![60.0, 10_860.0, 21_660.0]));
+        let (name, other) = read(&["--error", "Down"]);
+        assert_eq!((name.as_deref(), other.len()), (Some("* of *"), 1));
+        let (name, general) = read(&[]);
+        assert_eq!((name, general.len()), (None, 3), "an unknown error has no policy of its own");
+        let bad = r#"simulate | --policy=bad: ERRORS={"A":{"BACKOFFS":"1m","BASE_BACKOFF":"1s"}}"#;
+        let bad = Args::try_parse_from(bad.split('|').map(str::trim)).unwrap();
+        let bad = candidates(&bad.simulate).unwrap_err().to_string();
+        assert!(
+            bad.contains("POLICIES.*.ERRORS.A.BACKOFFS must be absent beside BASE_BACKOFF"),
+            "{bad}"
+        );
     }
 
     #[test]

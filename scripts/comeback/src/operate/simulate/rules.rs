@@ -14,7 +14,7 @@ use serde::Serialize;
 
 pub use crate::operate::simulate::rules::{
     attempts::{AttemptTimes, Attempts},
-    candidate::Candidate,
+    candidate::{Candidate, Of},
     outage::{Outage, Point},
     scenario::{Run, Scenario},
 };
@@ -32,7 +32,7 @@ pub fn simulate(candidate: &Candidate, scenario: &Scenario) -> Forecast {
     Forecast {
         policy: candidate.name.clone(),
         settings: candidate.settings(),
-        attempts: attempts::attempts(&candidate.policy, scenario.seed),
+        attempts: attempts::attempts(candidate, scenario.seed),
         outage: outage::simulate(candidate, scenario),
     }
 }

@@ -206,7 +206,7 @@ pub mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::operate::simulate::rules::{Candidate, Run, simulate};
+    use crate::operate::simulate::rules::{Candidate, Of, Run, simulate};
 
     /// Two policies, one with a name that is special in XML.
     pub fn forecasts() -> (Vec<Forecast>, Scenario) {
@@ -223,7 +223,7 @@ pub mod tests {
                 "IN_FLIGHT_MAX" => Some("500".to_owned()),
                 _ => None,
             };
-            Candidate::read(name, read).unwrap()
+            Candidate::read(name, Of::Error(None), read).unwrap()
         };
         let candidates = [candidate("calm", "12h", "24h"), candidate("R&D <eager>", "1m", "5m")];
         (candidates.iter().map(|it| simulate(it, &scenario)).collect(), scenario)

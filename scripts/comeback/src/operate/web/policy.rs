@@ -5,8 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use comeback_core::{
     duration::{format, parse},
     policy::Policy,
+    settings::Settings,
 };
 use maud::{Markup, html};
+use serde_json::{Value, json};
 
 use super::{
     html::{Params, Untrusted},
@@ -17,7 +19,7 @@ use crate::{
     operate::{
         plot::{Axis, Curve, highest, plot},
         simulate::{
-            rules::{Candidate, Forecast, Run, Scenario, simulate},
+            rules::{Candidate, Forecast, Of, Run, Scenario, simulate},
             tables::{
                 ATTEMPTS_TITLE, OUTAGE_TITLE, Table, attempts, outage_sentence, outages, row,
                 with_policies,
@@ -62,8 +64,9 @@ fn chosen((name, _, choices): Slider, params: &Params, first: Duration) -> (usiz
     (nth, choices[nth])
 }
 
-/// What the sliders say: the proposed settings, and the outage.
+/// What the form says: the error whose policy is compared, by the policy's name, the proposed settings, and the outage.
 struct Chosen {
+    error: Option<String>,
     settings: [(&'static str, Slider, usize, &'static str); 3],
     outage: (usize, &'static str),
 }
@@ -72,24 +75,26 @@ impl Chosen {
     /// Without parameters, the proposal is the deployed policy with another longest wait.
     fn of(deployed: Option<&Candidate>, params: &Params) -> Self {
         let known = |text: &str| parse(text).unwrap_or_default();
+        let error = deployed.and_then(|it| it.decides.clone());
         let default = Policy::default();
-        let Policy { backoff, max_age, .. } = deployed.map_or(&default, |it| &it.policy);
+        let policy = deployed.map_or(&default, |it| &it.policy);
+        let (shortest, longest) = (policy.shortest(), policy.longest());
         let of = |(setting, slider): (&'static str, Slider), first| {
             let (nth, value) = chosen(slider, params, first);
             (setting, slider, nth, value)
         };
         let [base, ceiling, age] = SETTINGS;
-        let mut ceiling = of(ceiling, known(CEILING_FIRST).max(backoff.base));
+        let mut ceiling = of(ceiling, known(CEILING_FIRST).max(shortest));
         let (_, (name, _, choices), nth, value) = &mut ceiling;
-        let is_deployed = deployed.is_some() && parse(value) == Some(backoff.max);
+        let is_deployed = deployed.is_some() && parse(value) == Some(longest);
         if params.get(name).is_none()
             && is_deployed
             && let Some(longer) = choices.split(' ').nth(*nth + 1)
         {
             (*nth, *value) = (*nth + 1, longer);
         }
-        let settings = [of(base, backoff.base), ceiling, of(age, *max_age)];
-        Self { settings, outage: chosen(OUTAGE, params, known(OUTAGE_FIRST)) }
+        let settings = [of(base, shortest), ceiling, of(age, policy.max_age)];
+        Self { error, settings, outage: chosen(OUTAGE, params, known(OUTAGE_FIRST)) }
     }
 
     fn setting(&self, wanted: &str) -> Option<&'static str> {
@@ -109,26 +114,71 @@ fn environment(live: &Live) -> Environment {
     live.seen().handler.as_ref().map(|it| it.environment.clone()).unwrap_or_default()
 }
 
-fn deployed(environment: &Environment) -> Option<Candidate> {
+/// The deployed policy, or that of the error whose policy has the name in the parameters.
+fn deployed(environment: &Environment, params: &Params) -> Option<Candidate> {
     let is_known = !environment.is_empty();
-    let candidate = Candidate::read("deployed", |name| environment.get(name).cloned());
+    let of = params.get("error").map_or(Of::Error(None), Of::Named);
+    let candidate = Candidate::read("deployed", of, |name| environment.get(name).cloned());
     candidate.ok().filter(|_| is_known)
 }
 
-/// The forecasts of the deployed policy, if it is known, and of the proposed one.
-fn forecasts(environment: &Environment, chosen: &Chosen) -> Result<Vec<Forecast>, String> {
-    let setting = |name: &str| {
-        let chosen = chosen.setting(name).map(str::to_owned);
-        chosen.or_else(|| environment.get(name).cloned())
+/// The names of the policies that errors have of their own.
+fn errors(environment: &Environment) -> Vec<String> {
+    let settings = Settings::from_lookup(|name| environment.get(name).cloned());
+    let named = |settings: &Settings| {
+        let own = settings.rules.policies.of_errors();
+        own.map(|own| own.name.clone()).collect()
     };
-    let proposed = Candidate::read("proposed", setting).map_err(|error| error.to_string())?;
-    let candidates = deployed(environment).into_iter().chain([proposed]);
+    settings.as_ref().map(named).unwrap_or_default()
+}
+
+/// `POLICIES` in which the error of this name has the proposed settings. Its others stay.
+fn with_error(environment: &Environment, name: &str, chosen: &Chosen) -> Value {
+    let (pattern, target) = name.rsplit_once(" of ").unwrap_or((name, "*"));
+    let deployed = environment.get("POLICIES").and_then(|text| serde_json::from_str(text).ok());
+    let mut of_target = deployed
+        .and_then(|mut all: Value| all.get_mut(target).map(Value::take))
+        .filter(Value::is_object)
+        .unwrap_or_else(|| json!({}));
+    let mut own = of_target["ERRORS"][pattern].take();
+    if !own.is_object() {
+        own = json!({});
+    }
+    // A list would stand beside what replaces it.
+    own.as_object_mut().map(|own| own.remove("BACKOFFS"));
+    for (setting, .., value) in chosen.settings {
+        own[setting] = value.into();
+    }
+    of_target["ERRORS"] = json!({ pattern: own });
+    json!({ target: of_target })
+}
+
+/// The forecasts of the deployed policy, if it is known, and of the proposed one.
+fn forecasts(
+    environment: &Environment,
+    params: &Params,
+    chosen: &Chosen,
+) -> Result<Vec<Forecast>, String> {
+    let of_error = chosen.error.as_deref();
+    let policies = of_error.map(|name| with_error(environment, name, chosen).to_string());
+    let setting = |name: &str| {
+        let proposed = match &policies {
+            Some(policies) => (name == "POLICIES").then(|| policies.clone()),
+            None => chosen.setting(name).map(str::to_owned),
+        };
+        proposed.or_else(|| environment.get(name).cloned())
+    };
+    let of = of_error.map_or(Of::Error(None), Of::Named);
+    let proposed = Candidate::read("proposed", of, setting).map_err(|error| error.to_string())?;
+    let candidates = deployed(environment, params).into_iter().chain([proposed]);
     let scenario = chosen.scenario();
     Ok(candidates.map(|it| simulate(&it, &scenario)).collect())
 }
 
 pub fn page(live: &Live, params: &Params) -> Markup {
-    let deployed = deployed(&environment(live));
+    let environment = environment(live);
+    let errors = errors(&environment);
+    let deployed = deployed(&environment, params);
     let chosen = Chosen::of(deployed.as_ref(), params);
     let slider = |(name, label, choices): Slider, nth: usize, value: &str| {
         html! {
@@ -147,14 +197,18 @@ pub fn page(live: &Live, params: &Params) -> Markup {
             own code computes this, for "
             strong { (counted(EVENTS_PER_SECOND as u64, "event")) " a second" } "."
         }
-        @if let Some(Candidate { policy, .. }) = deployed {
-            p.faint {
-                "The deployed policy: waits of at most " (format(policy.backoff.base))
-                " at first, a ceiling that doubles up to " (format(policy.backoff.max)) ", for "
-                (format(policy.max_age)) "."
-            }
-        }
         form.sliders method="get" action="/policy" data-live="forecast" {
+            @if !errors.is_empty() {
+                div {
+                    label for="error" { "The policy for: " }
+                    select #error name="error" {
+                        option value="" { "events with any other error" }
+                        @for name in &errors {
+                            option value=(name) selected[chosen.error.as_ref() == Some(name)] { (Untrusted(name)) }
+                        }
+                    }
+                }
+            }
             @for (_, it, nth, value) in chosen.settings { (slider(it, nth, value)) }
             (slider(OUTAGE, chosen.outage.0, chosen.outage.1))
             noscript { button { "Show" } }
@@ -166,22 +220,49 @@ pub fn page(live: &Live, params: &Params) -> Markup {
 /// The part that is updated when a slider moves.
 pub fn forecast(live: &Live, params: &Params) -> Markup {
     let environment = environment(live);
-    let chosen = Chosen::of(deployed(&environment).as_ref(), params);
-    match forecasts(&environment, &chosen) {
-        Ok(forecasts) => html! { (copy(&chosen)) (shown(&forecasts, &chosen.scenario())) },
+    let deployed = deployed(&environment, params);
+    let chosen = Chosen::of(deployed.as_ref(), params);
+    match forecasts(&environment, params, &chosen) {
+        Ok(forecasts) => {
+            html! { (is_deployed(deployed.as_ref())) (copy(&environment, &chosen)) (shown(&forecasts, &chosen.scenario())) }
+        }
         Err(error) => {
             html! { p.notice.bad { "The handler would not start with these settings. " (Untrusted(&error)) } }
         }
     }
 }
 
+/// What the deployed policy says.
+fn is_deployed(deployed: Option<&Candidate>) -> Markup {
+    let Some(Candidate { policy, decides, .. }) = deployed else { return html! {} };
+    html! {
+        p.faint {
+            "The deployed policy"
+            @if let Some(name) = decides { " for " (Untrusted(name)) }
+            ": waits of at most "
+            @if policy.backoffs.is_empty() {
+                (format(policy.backoff.base)) " at first, a ceiling that doubles up to "
+                (format(policy.backoff.max))
+            } @else {
+                (policy.backoffs.to_string().replace(',', ", ")) ", one after the other"
+            }
+            ", for " (format(policy.max_age)) "."
+        }
+    }
+}
+
 /// The proposed settings, to deploy them.
-fn copy(chosen: &Chosen) -> Markup {
+fn copy(environment: &Environment, chosen: &Chosen) -> Markup {
     let settings = chosen.settings.map(|(setting, .., value)| format!("{setting}={value}"));
+    let text = match &chosen.error {
+        Some(name) => format!("POLICIES={}", with_error(environment, name, chosen)),
+        None => settings.join("\n"),
+    };
     html! {
         h2 { "The proposed settings" }
+        @if chosen.error.is_some() { p.faint { "The other members of POLICIES stay as they are." } }
         div.copy {
-            pre #settings tabindex="0" { (settings.join("\n")) }
+            pre #settings tabindex="0" { (Untrusted(&text)) }
             button type="button" data-copy="settings" { "Copy" }
         }
     }
@@ -274,9 +355,14 @@ mod tests {
             }
         }
         let none = Environment::new();
-        assert!(forecasts(&none, &Chosen::of(None, &Params::default())).is_ok());
+        assert!(
+            forecasts(&none, &Params::default(), &Chosen::of(None, &Params::default())).is_ok()
+        );
         let bad = Chosen::of(None, &Params::parse(b"base=8&ceiling=0"));
-        assert!(forecasts(&none, &bad).unwrap_err().contains("BACKOFF"), "a base over the ceiling");
+        assert!(
+            forecasts(&none, &Params::default(), &bad).unwrap_err().contains("BACKOFF"),
+            "a base over the ceiling"
+        );
     }
 
     #[test]
@@ -289,7 +375,7 @@ mod tests {
             let pairs = settings.split(' ').filter_map(|it| it.split_once('='));
             let environment = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
             let environment: Environment = environment.collect();
-            let deployed = deployed(&environment);
+            let deployed = deployed(&environment, &Params::default());
             let chosen = Chosen::of(deployed.as_ref(), &Params::default());
             assert_eq!(chosen.settings.map(|(.., value)| value), expected, "{settings}");
             let is_other = |it: &Candidate| Some(it.policy.backoff.max) != parse(expected[1]);
@@ -297,16 +383,44 @@ mod tests {
         }
         let given = Params::parse(b"base=0&ceiling=4&age=3");
         let environment = [("MAX_BACKOFF".to_owned(), "15m".to_owned())].into();
-        let chosen = Chosen::of(deployed(&environment).as_ref(), &given);
+        let chosen = Chosen::of(deployed(&environment, &given).as_ref(), &given);
         assert_eq!(chosen.setting("MAX_BACKOFF"), Some("15m"), "what was chosen stays");
     }
 
     #[test]
     fn the_proposal_keeps_the_other_settings_of_the_handler() {
         let environment = [("MAX_ATTEMPTS".to_owned(), "3".to_owned())].into();
-        let chosen = Chosen::of(deployed(&environment).as_ref(), &Params::default());
-        for forecast in forecasts(&environment, &chosen).unwrap() {
+        let chosen =
+            Chosen::of(deployed(&environment, &Params::default()).as_ref(), &Params::default());
+        for forecast in forecasts(&environment, &Params::default(), &chosen).unwrap() {
             assert_eq!(forecast.attempts.times.len(), 3, "{}", forecast.policy);
         }
+    }
+    #[test]
+    fn the_policy_of_an_error_is_compared_with_one_in_which_only_its_waits_differ() {
+        let policies = r#"{"orders":{"MAX_AGE":"2d","ERRORS":{"Limited*":{"BACKOFFS":"1m,3h","MAX_ATTEMPTS":4}}}}"#;
+        let of = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let environment: Environment = [
+            of("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/0/q"),
+            of("POLICIES", policies),
+        ]
+        .into();
+        assert_eq!(errors(&environment), ["Limited* of orders"]);
+        let params = Params::parse(b"error=Limited*+of+orders&base=3&ceiling=3&age=3");
+        let chosen = Chosen::of(deployed(&environment, &params).as_ref(), &params);
+        let forecasts = forecasts(&environment, &params, &chosen).unwrap();
+        let ceilings = |it: &Forecast| {
+            it.attempts.times.iter().map(|it| it.ceiling_seconds).collect::<Vec<_>>()
+        };
+        let all: Vec<_> = forecasts.iter().map(ceilings).collect();
+        assert_eq!(all, [[60.0, 10_800.0, 10_800.0, 10_800.0], [10.0, 20.0, 40.0, 80.0]]);
+        let shown = copy(&environment, &chosen).into_string();
+        assert!(
+            shown.contains("&quot;MAX_ATTEMPTS&quot;:4") && !shown.contains("BACKOFFS"),
+            "{shown}"
+        );
+        let unknown = Params::parse(b"error=Nobody");
+        let chosen = Chosen::of(deployed(&environment, &unknown).as_ref(), &unknown);
+        assert_eq!(chosen.error, None);
     }
 }

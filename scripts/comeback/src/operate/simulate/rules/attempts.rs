@@ -1,9 +1,9 @@
 //! The attempts of an event that never succeeds.
 
-use comeback_core::{Attempt, policy::Policy, reason::Reason, time::between};
+use comeback_core::{Attempt, reason::Reason, time::between};
 use serde::{Serialize, Serializer};
 
-use super::candidate::{Life, START};
+use super::candidate::{Candidate, Life, START};
 use crate::quantiles::Quantiles;
 
 /// The number of events to simulate. It keeps the error of a quantile within a few percent.
@@ -47,8 +47,9 @@ pub struct AttemptTimes {
     pub after_seconds: Quantiles,
 }
 
-pub(super) fn attempts(policy: &Policy, seed: u64) -> Attempts {
-    let mut life = Life::new(policy);
+pub(super) fn attempts(candidate: &Candidate, seed: u64) -> Attempts {
+    let policy = &candidate.policy;
+    let mut life = Life::new(candidate);
     let mut by_attempt: Vec<Vec<f64>> = Vec::new();
     let (mut made, mut ends, mut examples) = (Vec::new(), Vec::new(), Vec::new());
     let (mut steps, mut reason) = (0, None);
@@ -88,7 +89,7 @@ pub(super) fn attempts(policy: &Policy, seed: u64) -> Attempts {
     let events = made.len();
     let row = |(attempt, mut times): (Attempt, Vec<f64>)| AttemptTimes {
         attempt,
-        ceiling_seconds: policy.backoff.ceiling(attempt).as_secs_f64(),
+        ceiling_seconds: policy.ceiling(attempt).as_secs_f64(),
         share: times.len() as f64 / events as f64,
         after_seconds: Quantiles::of(&mut times),
     };
@@ -111,9 +112,19 @@ fn name<S: Serializer>(reason: &Option<Reason>, serializer: S) -> Result<S::Ok, 
 mod tests {
     use std::time::Duration;
 
-    use comeback_core::backoff::{Backoff, Jitter};
+    use comeback_core::{
+        backoff::{Backoff, Jitter},
+        error_type::ErrorReport,
+        policy::Policy,
+    };
 
     use super::*;
+
+    fn attempts(policy: Policy) -> Attempts {
+        let (name, error) = (String::new(), ErrorReport::default());
+        let candidate = Candidate { name, policy, decides: None, error, in_flight_max: 1 };
+        super::attempts(&candidate, 1)
+    }
 
     fn policy() -> Policy {
         let (base, max) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -127,7 +138,7 @@ mod tests {
 
     #[test]
     fn without_jitter_each_attempt_is_made_at_the_sum_of_the_ceilings() {
-        let attempts = attempts(&policy(), 1);
+        let attempts = attempts(policy());
         let medians = attempts.times.iter().map(|row| row.after_seconds.median);
         let sums = [1.0, 3.0, 7.0, 15.0, 31.0, 63.0, 123.0, 183.0];
         assert_eq!(medians.take(8).collect::<Vec<_>>(), sums);
@@ -140,7 +151,7 @@ mod tests {
     #[test]
     fn max_attempts_ends_a_life_too() {
         let policy = Policy { max_attempts: Attempt::new(3), ..policy() };
-        let attempts = attempts(&policy, 1);
+        let attempts = attempts(policy);
         assert_eq!((attempts.times.len(), attempts.made.max), (3, 3.0));
         assert_eq!(attempts.given_up_after_seconds.max, 7.0);
         assert_eq!(attempts.reason, Some(Reason::MaxAttemptsExceeded));
@@ -151,7 +162,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let backoff = Backoff { base: second, max: second, jitter: Jitter::None };
         let max_age = Duration::from_hours(24);
-        let attempts = attempts(&Policy { backoff, max_age, ..Policy::default() }, 1);
+        let attempts = attempts(Policy { backoff, max_age, ..Policy::default() });
         assert_eq!(attempts.made.max, 86_340.0);
         assert_eq!(attempts.times.len(), ROWS_MAX);
         assert!(attempts.events < 30, "{}", attempts.events);

@@ -25,31 +25,66 @@ const ANY_QUEUE: (&str, &str) =
 pub struct Candidate {
     pub name: String,
     pub policy: Policy,
+    /// The name of that policy, if it is that of an error, such as `RateLimited* of orders`.
+    pub decides: Option<String>,
+    /// The error with which the function fails.
+    pub error: ErrorReport,
     /// The maximum number of messages of a queue that wait in flight.
     pub in_flight_max: u32,
 }
 
+/// Which of a handler's policies is simulated.
+#[derive(Clone, Copy, Debug)]
+pub enum Of<'a> {
+    /// The one for events that fail with an error of this type, or with an unknown one, of any function.
+    Error(Option<&'a str>),
+    /// That of an error, by its name. If it has none, the general one.
+    Named(&'a str),
+}
+
 impl Candidate {
     /// Parses the settings of a retry handler, as the handler does it.
-    pub fn read(name: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadSettings> {
+    pub fn read(
+        name: &str,
+        of: Of<'_>,
+        lookup: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, BadSettings> {
         let (queue, any) = ANY_QUEUE;
         let settings = Settings::from_lookup(|name| {
             lookup(name).or_else(|| (name == queue).then(|| any.to_owned()))
         })?;
+        let policies = &settings.rules.policies;
+        // No function has an empty name, so this is the general policy.
+        let general = policies.of("");
+        let error_type = match of {
+            Of::Error(error_type) => error_type.map(str::to_owned),
+            Of::Named(_) => None,
+        };
+        let error = ErrorReport { error_type, message: None };
+        let own = match of {
+            Of::Error(_) => general.of_error(&error),
+            Of::Named(wanted) => policies.of_errors().find(|own| own.name == wanted),
+        };
         Ok(Self {
             name: name.to_owned(),
-            // No function has an empty name, so this is the general policy.
-            policy: settings.rules.policies.of("").clone(),
+            policy: own.map_or(general, |own| &own.policy).clone(),
+            decides: own.map(|own| own.name.clone()),
+            error,
             in_flight_max: settings.in_flight_max.get(),
         })
     }
 
     pub(super) fn settings(&self) -> Vec<(&'static str, String)> {
-        let Policy { backoff, max_age, max_attempts, .. } = &self.policy;
-        let attempts = max_attempts.map_or("none".to_owned(), |max| max.to_string());
+        let Policy { backoff, backoffs, max_age, max_attempts, .. } = &self.policy;
+        let none = || "none".to_owned();
+        let attempts = max_attempts.map_or_else(none, |max| max.to_string());
+        let is_listed = !backoffs.is_empty();
+        let unless_listed = |of| if is_listed { none() } else { format(of) };
         vec![
-            ("BASE_BACKOFF", format(backoff.base)),
-            ("MAX_BACKOFF", format(backoff.max)),
+            ("ERRORS", self.decides.clone().unwrap_or_else(none)),
+            ("BASE_BACKOFF", unless_listed(backoff.base)),
+            ("MAX_BACKOFF", unless_listed(backoff.max)),
+            ("BACKOFFS", if is_listed { backoffs.to_string() } else { none() }),
             ("MAX_AGE", format(*max_age)),
             ("MAX_ATTEMPTS", attempts),
             ("JITTER", format!("{:?}", backoff.jitter).to_lowercase()),
@@ -68,7 +103,8 @@ pub(super) struct Life<'a> {
 }
 
 impl<'a> Life<'a> {
-    pub(super) fn new(policy: &'a Policy) -> Self {
+    pub(super) fn new(candidate: &'a Candidate) -> Self {
+        let Candidate { policy, error, .. } = candidate;
         #[allow(clippy::expect_used, reason = "a constant")]
         let target = FunctionArn::parse("arn:aws:lambda:us-east-1:000000000000:function:any")
             .expect("the ARN of a function");
@@ -77,7 +113,7 @@ impl<'a> Life<'a> {
             request_id: String::new(),
             failed_at: START,
             condition: Condition::Failed,
-            error: ErrorReport::default(),
+            error: error.clone(),
             event: None,
             whole: None,
             has_no_envelope: false,

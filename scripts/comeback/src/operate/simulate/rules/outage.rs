@@ -102,9 +102,9 @@ struct Simulation<'a> {
 impl<'a> Simulation<'a> {
     fn new(candidate: &'a Candidate, scenario: &'a Scenario, one_in: u64) -> Self {
         let policy = &candidate.policy;
-        let horizon = scenario.outage + policy.backoff.max.min(policy.max_age);
+        let horizon = scenario.outage + policy.longest().min(policy.max_age);
         Self {
-            life: Life::new(policy),
+            life: Life::new(candidate),
             candidate,
             scenario,
             end: later(START, scenario.outage),
@@ -215,10 +215,10 @@ impl<'a> Simulation<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::simulate::rules::Run;
+    use crate::operate::simulate::rules::{Of, Run};
 
     fn candidate(settings: &[(&str, &str)]) -> Candidate {
-        Candidate::read("mine", |name| {
+        Candidate::read("mine", Of::Error(None), |name| {
             let value = settings.iter().find(|(given, _)| *given == name);
             value.map(|(_, value)| (*value).to_owned())
         })
