@@ -7,25 +7,31 @@ use comeback_core::{
     log_line::{LogLine, decision},
     time,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::untrusted;
 
 pub(crate) type Line = LogLine<String>;
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Life {
+    #[schemars(with = "untrusted::Id")]
     pub event_id: String,
     pub function: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "untrusted::Id")]
     pub trace: Option<String>,
     pub steps: Vec<Step>,
     pub next: Next,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Step {
     pub at: Timestamp,
     /// The attempt that the step is about, counted from 1. For a failure, this is the attempt after it.
     pub attempt: Option<u32>,
+    #[schemars(with = "untrusted::Id")]
     pub request_id: String,
     /// The policy that decided, if it is that of an error, such as `RateLimited* of orders`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,14 +40,16 @@ pub struct Step {
     pub what: StepKind,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum StepKind {
     /// The function failed. The step's time is that of the handler's first log line about the failure.
     Failed {
+        #[schemars(with = "Option<untrusted::Text>")]
         error_type: Option<String>,
         /// The error message, which is not in the handler's log.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "untrusted::Text")]
         error_message: Option<String>,
     },
     /// The function succeeded. Only the local cloud reports this.
@@ -59,13 +67,14 @@ pub enum StepKind {
     /// was not made, or the dead letter not sent.
     Trouble {
         said: String,
+        #[schemars(with = "Option<untrusted::Text>")]
         error: Option<String>,
         #[serde(skip)]
         blocks: bool,
     },
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Next {
     /// The event comes back then.

@@ -28,6 +28,7 @@ mod shell;
 mod tables;
 mod text;
 mod typed;
+mod untrusted;
 
 use std::{
     env,

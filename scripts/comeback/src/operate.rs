@@ -6,6 +6,7 @@ mod attempts;
 pub mod dead_letters;
 pub mod doctor;
 mod handler_log;
+pub mod mcp;
 pub mod options;
 mod plot;
 pub mod simulate;
@@ -104,6 +105,14 @@ pub enum Operate {
     /// printed. AWS is asked only while the page is open. `comeback local` has the same page at its own address.
     #[command(after_help = "Example: comeback web --since 6h")]
     Web(web::WebArgs),
+    /// Serve these commands to an agent, by the Model Context Protocol on standard input and output.
+    ///
+    /// An agent's program starts it. Each tool is a command, and its result is what --json says. Without options, an
+    /// agent can only read, and sees no payloads. With --allow-changes, a change takes the token of a plan: it says what
+    /// and how many, holds for ten minutes and one use, and is refused if what it names has changed. Texts that come
+    /// from functions and events are marked as data.
+    #[command(after_help = "Example: claude mcp add comeback -- comeback mcp --allow-changes")]
+    Mcp(mcp::McpArgs),
     /// Print the completions for a shell.
     #[command(
         after_help = "Example: comeback completions bash > ~/.local/share/bash-completion/completions/comeback"
@@ -139,6 +148,7 @@ pub async fn run(
         Operate::Attach(args) => attach::run_attach(args, shell).await,
         Operate::Detach(args) => attach::run_detach(args, shell).await,
         Operate::Web(args) => web::run(args, shell).await,
+        Operate::Mcp(args) => mcp::run(args, shell).await,
         Operate::Completions { shell } => completions(*shell, program()),
         Operate::Man { folder } => man(folder, program()),
     }

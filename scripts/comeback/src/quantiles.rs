@@ -1,9 +1,10 @@
 //! Quantiles of a sample.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Five quantiles of a sample, in the unit of its values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, JsonSchema, PartialEq, Serialize)]
 pub struct Quantiles {
     pub min: f64,
     pub p5: f64,

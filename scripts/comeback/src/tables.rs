@@ -1,12 +1,16 @@
 //! Tables and bars for a terminal.
 
+use std::collections::BTreeMap;
+
 use comfy_table::{ContentArrangement, Table, presets};
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     groups::{Group, Groups},
     paint::{Line, Style},
     text::count,
+    untrusted,
 };
 
 /// The spaces beside the text of a table's cell.
@@ -95,10 +99,22 @@ pub fn group_lines(
     table(&header, &groups.largest_first().iter().map(row).collect::<Vec<_>>(), width)
 }
 
-pub fn group_json(names: &[&str], groups: &Groups, group: impl Fn(&Group) -> Value) -> Value {
+/// A group in a document: what its members have in common, and how many there are.
+#[derive(JsonSchema, Serialize)]
+pub struct GroupJson<T> {
+    #[schemars(with = "BTreeMap<String, untrusted::Text>")]
+    by: BTreeMap<&'static str, String>,
+    group: T,
+}
+
+pub fn group_json<T>(
+    names: &[&'static str],
+    groups: &Groups,
+    group: impl Fn(&Group) -> T,
+) -> Vec<GroupJson<T>> {
     let shown = |(key, it): (&[String], Group)| {
-        let by = names.iter().zip(key).map(|(&name, key)| (name.to_owned(), json!(key)));
-        json!({ "by": by.collect::<Map<_, _>>(), "group": group(&it) })
+        let by = names.iter().copied().zip(key.iter().cloned()).collect();
+        GroupJson { by, group: group(&it) }
     };
     groups.largest_first().into_iter().map(shown).collect()
 }

@@ -1,11 +1,11 @@
 //! `comeback dead`: lists, redrives, exports and deletes the letters in a dead-letter queue.
 
 mod export;
-mod list;
-mod order;
+pub mod list;
+pub mod order;
 pub mod queue;
 pub mod rules;
-mod show;
+pub mod show;
 
 use clap::Subcommand;
 

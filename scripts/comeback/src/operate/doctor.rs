@@ -10,8 +10,9 @@ pub mod shows;
 use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use aws_sdk_lambda::types::FunctionResponseType;
 use clap::builder::PossibleValuesParser;
+use comeback_core::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
 use crate::{
     account::{fault::Answer, setup::BATCH_SIZE},
@@ -25,10 +26,12 @@ use crate::{
             fix::{EXPIRES_AT, Fix},
             permissions,
         },
+        shows::FindingJson,
     },
     paint::{Line, Style},
     shell::{Outcome, Shell, confirm},
     typed::not_empty,
+    untrusted,
 };
 
 #[derive(Debug, clap::Args)]
@@ -66,6 +69,46 @@ pub struct DoctorArgs {
     pub connection: Connection,
 }
 
+/// The document of `--json`.
+#[derive(JsonSchema, Serialize)]
+pub struct DoctorJson {
+    systems: Vec<SystemJson>,
+    /// The commands that `--fix` has carried out.
+    mended: Vec<Mended>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct SystemJson {
+    handler: String,
+    region: String,
+    findings: Vec<FindingJson>,
+}
+
+pub async fn document(args: &DoctorArgs, now: fn() -> Timestamp) -> Result<DoctorJson, Failure> {
+    let (aws, examined) = examine(args, now).await?;
+    Ok(json_of(args, &aws, &examined, Vec::new()))
+}
+
+fn json_of(args: &DoctorArgs, aws: &Aws, all: &[System], mended: Vec<Mended>) -> DoctorJson {
+    let system = |(handler, examined): &System| {
+        let findings = examined.iter().flat_map(|it| shows::findings_of(it, &args.connection));
+        let (handler, region) = (handler.clone(), aws.region.clone());
+        SystemJson { handler, region, findings: findings.collect() }
+    };
+    DoctorJson { systems: all.iter().map(system).collect(), mended }
+}
+
+/// A retry handler, and what was examined for it.
+type System = (String, Vec<Examined>);
+
+async fn examine(args: &DoctorArgs, now: fn() -> Timestamp) -> Result<(Aws, Vec<System>), Failure> {
+    let aws = Aws::connect(&args.connection, now).await?;
+    let all = gather(&aws, args.handler.as_deref(), &args.functions).await?;
+    let all = all.iter().map(|facts| (facts.handler.name().to_owned(), diagnose(facts)));
+    let all = all.collect();
+    Ok((aws, all))
+}
+
 pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
     if let Some(policy) = args.policy.as_deref().and_then(permissions::for_command) {
         let text = serde_json::to_string_pretty(&policy).unwrap_or_default();
@@ -73,10 +116,7 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
         shell.print(&lines.collect::<Vec<_>>()).await?;
         return Ok(Outcome::Success);
     }
-    let aws = Aws::connect(&args.connection, shell.now).await?;
-    let all = gather(&aws, args.handler.as_deref(), &args.functions).await?;
-    let all = all.iter().map(|facts| (facts.handler.name().to_owned(), diagnose(facts)));
-    let all: Vec<_> = all.collect();
+    let (aws, all) = examine(args, shell.now).await?;
     if !args.json {
         for (index, (handler, examined)) in all.iter().enumerate() {
             let title = format!("{handler} ({})", aws.region);
@@ -92,31 +132,26 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
     if args.fix {
         mended = apply_fixes(args, &aws, findings(), shell).await?;
     }
-    if args.json {
-        let system = |(handler, examined): &(String, Vec<Examined>)| {
-            let findings = examined.iter().flat_map(|it| shows::findings_of(it, &args.connection));
-            let findings: Vec<_> = findings.collect();
-            json!({ "handler": handler, "region": aws.region, "findings": findings })
-        };
-        let systems: Vec<_> = all.iter().map(system).collect();
-        shell.print_json(&json!({ "systems": systems, "mended": mended })).await?;
-    } else {
-        shell.print(&[shows::summary(findings())]).await?;
-    }
     let is_mended = |finding: &Finding| {
-        mended.iter().any(|it| it.error.is_none() && Some(it.fix) == finding.fix.as_ref())
+        mended.iter().any(|it| it.error.is_none() && Some(&it.fix) == finding.fix.as_ref())
     };
     let is_well = findings().all(|it| it.verdict != Verdict::Bad || is_mended(it))
         && mended.iter().all(|it| it.error.is_none());
+    if args.json {
+        shell.print_json(&json_of(args, &aws, &all, mended)).await?;
+    } else {
+        shell.print(&[shows::summary(findings())]).await?;
+    }
     Ok(if is_well { Outcome::Success } else { Outcome::Unsuccessful })
 }
 
 /// A command that was carried out, with the error if it failed.
-#[derive(Serialize)]
-struct Mended<'a> {
+#[derive(JsonSchema, Serialize)]
+struct Mended {
     #[serde(skip)]
-    fix: &'a Fix,
+    fix: Fix,
     command: String,
+    #[schemars(with = "Option<untrusted::Text>")]
     error: Option<String>,
 }
 
@@ -126,7 +161,7 @@ async fn apply_fixes<'a>(
     aws: &Aws,
     findings: impl Iterator<Item = &'a Finding>,
     shell: &Shell,
-) -> Result<Vec<Mended<'a>>, Failure> {
+) -> Result<Vec<Mended>, Failure> {
     let mut fixes: Vec<&Fix> = Vec::new();
     for fix in findings.filter_map(|finding| finding.fix.as_ref()) {
         if fix.is_automatic() && !fixes.contains(&fix) {
@@ -148,7 +183,11 @@ async fn apply_fixes<'a>(
             };
             shell.print(&[line]).await?;
         }
-        all.push(Mended { fix, command, error: done.err().map(|fault| fault.to_string()) });
+        all.push(Mended {
+            fix: fix.clone(),
+            command,
+            error: done.err().map(|fault| fault.to_string()),
+        });
     }
     Ok(all)
 }

@@ -12,7 +12,8 @@ use std::{
 };
 
 use comeback_core::{duration, settings::BadSettings};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     failure::Failure,
@@ -126,25 +127,38 @@ fn rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number of events and a unit of time, such as 10/s, 90/m or 1000000/d, at most 1000000/s".to_owned())
 }
 
-pub async fn run(args: &SimulateArgs, shell: &Shell) -> Result<Outcome, Failure> {
+/// The document of `--json`.
+#[derive(JsonSchema, Serialize)]
+pub struct SimulateJson {
+    scenario: Scenario,
+    policies: Vec<Forecast>,
+}
+
+pub fn document(args: &SimulateArgs) -> Result<SimulateJson, Failure> {
     let candidates = candidates(args)?;
     let run = Run { milliseconds: args.run_ms, memory_mb: args.memory };
     let scenario =
         Scenario { outage: args.outage, events_per_second: args.rate, run, seed: args.seed };
-    let forecasts = simulate(&candidates, &scenario);
+    let policies = simulate(&candidates, &scenario);
+    Ok(SimulateJson { scenario, policies })
+}
+
+pub async fn run(args: &SimulateArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let document = document(args)?;
+    let SimulateJson { scenario, policies: forecasts } = &document;
     if args.svg.is_some() || args.html.is_some() {
-        let charts = charts::draw(&forecasts, &scenario);
+        let charts = charts::draw(forecasts, scenario);
         if let Some(path) = &args.svg {
             write(path, &charts)?;
         }
         if let Some(path) = &args.html {
-            write(path, &charts::page(&forecasts, &scenario, &charts))?;
+            write(path, &charts::page(forecasts, scenario, &charts))?;
         }
     }
     if args.json {
-        shell.print_json(&json!({ "scenario": scenario, "policies": forecasts })).await?;
+        shell.print_json(&document).await?;
     } else {
-        shell.print(&tables::lines(&forecasts, &scenario, shell.width())).await?;
+        shell.print(&tables::lines(forecasts, scenario, shell.width())).await?;
     }
     Ok(Outcome::Success)
 }

@@ -7,12 +7,15 @@ pub mod table;
 
 use std::time::Duration;
 
-use comeback_core::{duration, pattern};
+use comeback_core::{Timestamp, duration, pattern};
 use futures_util::future::join;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     account::{
+        attached::Attached,
+        fault::Fault,
         function::Function,
         handlers::only,
         names::{queue_arn, target_name},
@@ -24,9 +27,13 @@ use crate::{
         reads::{self, functions},
     },
     failure::Failure,
-    operate::{options::SystemOptions, status::gather::gather},
+    operate::{
+        options::SystemOptions,
+        status::{gather::gather, rules::Facts, table::Stated},
+    },
     shell::{Outcome, Screen, Shell, Signals},
     typed::not_empty,
+    untrusted,
 };
 
 #[derive(Debug, clap::Args)]
@@ -53,45 +60,44 @@ fn every(text: &str) -> Result<Duration, &'static str> {
         .ok_or("expected a duration of at least 1s, such as 5s or 1m")
 }
 
+/// The document of `--json`.
+#[derive(JsonSchema, Serialize)]
+pub struct StatusJson {
+    handler: String,
+    /// About how many dead letters there are now.
+    letters: Option<u64>,
+    functions: Vec<Stated>,
+    /// Why circuits, pauses and due times are not known.
+    #[schemars(with = "Option<untrusted::Text>")]
+    unknown: Option<String>,
+}
+
+pub async fn document(args: &StatusArgs, now: fn() -> Timestamp) -> Result<StatusJson, Failure> {
+    let system = System::find(args, now).await?;
+    Ok(system.look(now()).await?.document(&system))
+}
+
 pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let aws = Aws::connect(&args.system.connection, shell.now).await?;
-    let functions = functions(&aws).await?;
-    let handler = only(&functions, args.system.handler.as_deref())?;
-    let mut attached = attached(&aws, &handler, &functions).await?;
-    if !args.functions.is_empty() {
-        attached.retain(|it| {
-            let name = target_name(&it.arn);
-            args.functions.iter().any(|wanted| pattern::matches(wanted, &name))
-        });
-    }
-    if attached.is_empty() {
-        let none = "no function sends its failures to the retry queues of";
-        return Err(format!("{none} {}", handler.name()).into());
-    }
+    let system = System::find(args, shell.now).await?;
     let mut signals = Signals::listen()?;
     let mut screen = if args.watch && shell.terminal { Some(Screen::take()?) } else { None };
     let interrupted = if args.watch { Outcome::Success } else { Outcome::Interrupted };
     loop {
         let now = (shell.now)();
-        let (gathered, letters) = tokio::select! {
-            found = join(gather(&aws, &handler, &attached, now), letters_now(&aws, &handler)) => found,
+        let seen = tokio::select! {
+            seen = system.look(now) => seen?,
             () = signals.any() => return Ok(interrupted),
         };
-        let (facts, unknown) = gathered?;
-        let title = table::title(handler.name(), &facts, letters);
-        let lines = table::report(title, &facts, unknown.as_ref(), now, shell.width());
         if args.json {
-            let functions: Vec<_> = facts.iter().map(table::json_of).collect();
-            let unknown = unknown.map(|fault| fault.to_string());
-            let document = json!({
-                "handler": handler.name(), "letters": letters, "functions": functions,
-                "unknown": unknown,
-            });
-            shell.print_json(&document).await?;
-        } else if let Some(screen) = &mut screen {
-            screen.draw(&lines, shell.colour).await?;
+            shell.print_json(&seen.document(&system)).await?;
         } else {
-            shell.print(&lines).await?;
+            let title = table::title(system.handler.name(), &seen.facts, seen.letters);
+            let (facts, unknown) = (&seen.facts, seen.unknown.as_ref());
+            let lines = table::report(title, facts, unknown, now, shell.width());
+            match &mut screen {
+                Some(screen) => screen.draw(&lines, shell.colour).await?,
+                None => shell.print(&lines).await?,
+            }
         }
         if !args.watch {
             return Ok(Outcome::Success);
@@ -99,6 +105,58 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
         tokio::select! {
             () = tokio::time::sleep(args.every) => {}
             () = signals.any() => return Ok(interrupted),
+        }
+    }
+}
+
+/// A retry handler, and what is attached to it.
+struct System {
+    aws: Aws,
+    handler: Function,
+    attached: Vec<Attached>,
+}
+
+struct Seen {
+    facts: Vec<Facts>,
+    unknown: Option<Fault>,
+    letters: Option<u64>,
+}
+
+impl System {
+    async fn find(args: &StatusArgs, now: fn() -> Timestamp) -> Result<Self, Failure> {
+        let aws = Aws::connect(&args.system.connection, now).await?;
+        let functions = functions(&aws).await?;
+        let handler = only(&functions, args.system.handler.as_deref())?;
+        let mut attached = attached(&aws, &handler, &functions).await?;
+        if !args.functions.is_empty() {
+            attached.retain(|it| {
+                let name = target_name(&it.arn);
+                args.functions.iter().any(|wanted| pattern::matches(wanted, &name))
+            });
+        }
+        if attached.is_empty() {
+            let none = "no function sends its failures to the retry queues of";
+            return Err(format!("{none} {}", handler.name()).into());
+        }
+        Ok(Self { aws, handler, attached })
+    }
+
+    async fn look(&self, now: Timestamp) -> Result<Seen, Failure> {
+        let Self { aws, handler, attached } = self;
+        let gathered = gather(aws, handler, attached, now);
+        let (gathered, letters) = join(gathered, letters_now(aws, handler)).await;
+        let (facts, unknown) = gathered?;
+        Ok(Seen { facts, unknown, letters })
+    }
+}
+
+impl Seen {
+    fn document(self, system: &System) -> StatusJson {
+        StatusJson {
+            handler: system.handler.name().to_owned(),
+            letters: self.letters,
+            functions: self.facts.into_iter().map(Stated::of).collect(),
+            unknown: self.unknown.map(|fault| fault.to_string()),
         }
     }
 }

@@ -10,6 +10,9 @@ use comeback_core::{
     time::{between, earlier, rfc3339},
 };
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::{
     account::{function::Function, names::target_name},
     aws::Aws,
@@ -59,10 +62,56 @@ fn id(text: &str) -> Result<String, String> {
     }
 }
 
+/// The document of `--json`: the event as the log has it, or else as the register has it.
+#[derive(JsonSchema, Serialize)]
+#[serde(untagged)]
+pub enum TraceJson {
+    Lived(Life),
+    Listed(Listed),
+}
+
+enum Known {
+    Lived(Life),
+    Registered(Entry),
+}
+
+pub async fn document(
+    args: &TraceArgs,
+    now: fn() -> Timestamp,
+    goes_on: impl Fn() -> bool,
+) -> Result<TraceJson, Failure> {
+    Ok(match known(args, now, goes_on).await? {
+        Known::Lived(life) => TraceJson::Lived(life),
+        Known::Registered(entry) => TraceJson::Listed(Listed::of(&entry, now())),
+    })
+}
+
 pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let (aws, handler) = find(&args.system, shell.now).await?;
     let goes_on = uninterrupted()?;
+    let known = known(args, shell.now, &goes_on).await;
+    if !goes_on() {
+        return Ok(Outcome::Interrupted);
+    }
     let now = (shell.now)();
+    match known? {
+        Known::Lived(life) if args.otlp => shell.print_json(&otlp::request(&life, now)).await?,
+        Known::Lived(life) if args.json => shell.print_json(&life).await?,
+        Known::Lived(life) => shell.print(&report(&life, now)).await?,
+        Known::Registered(entry) if args.json => {
+            shell.print_json(&Listed::of(&entry, now)).await?;
+        }
+        Known::Registered(entry) => shell.print(&listed(&entry, now)).await?,
+    }
+    Ok(Outcome::Success)
+}
+
+async fn known(
+    args: &TraceArgs,
+    now: fn() -> Timestamp,
+    goes_on: impl Fn() -> bool,
+) -> Result<Known, Failure> {
+    let (aws, handler) = find(&args.system, now).await?;
+    let now = now();
     // Finds the handler's log lines whose event id or request id begins with `id`.
     let search = async |id: &str| {
         let pattern = format!(r#"{{ $.event_id = "{id}*" || $.request_id = "{id}*" }}"#);
@@ -84,32 +133,16 @@ pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {
         // The argument was the request id of an attempt, so only a part of the event's lines was found.
         lines = search(&id).await?;
     }
-    if !goes_on() {
-        return Ok(Outcome::Interrupted);
-    }
-    let life = match life(&id, lines.iter().map(String::as_str)) {
+    match life(&id, lines.iter().map(String::as_str)) {
         Err(none @ NoLife::None(_)) => {
             // Without the register, there is only the log.
-            let Ok(Some(entry)) = registered(&handler, &aws, &args.id).await else {
-                return Err(none.into());
-            };
-            if args.json {
-                shell.print_json(&Listed::of(&entry, now)).await?;
-            } else {
-                shell.print(&listed(&entry, now)).await?;
+            match registered(&handler, &aws, &args.id).await {
+                Ok(Some(entry)) => Ok(Known::Registered(entry)),
+                Ok(None) | Err(_) => Err(none.into()),
             }
-            return Ok(Outcome::Success);
         }
-        life => life?,
-    };
-    if args.otlp {
-        shell.print_json(&otlp::request(&life, now)).await?;
-    } else if args.json {
-        shell.print_json(&life).await?;
-    } else {
-        shell.print(&report(&life, now)).await?;
+        life => Ok(Known::Lived(life?)),
     }
-    Ok(Outcome::Success)
 }
 
 /// The event in the register whose id, or whose last request id, begins with `id`. It may have failed before the part

@@ -1,8 +1,8 @@
 //! `comeback waiting`, `pause` and `resume`: waiting events, and an operator's orders for them.
 
 mod filter;
-mod list;
-mod order;
+pub mod list;
+pub mod order;
 pub mod pause;
 pub mod register;
 pub mod rules;

@@ -44,7 +44,7 @@ pub async fn export(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure
             "expected --payload, because an export to standard output prints payloads".into()
         );
     }
-    let queue = open(&args.queue, shell).await?;
+    let queue = open(&args.queue, shell.now).await?;
     let goes_on = uninterrupted()?;
     let failed = |source: io::Error| Failure::File { path: args.file.clone(), source };
     let mut file: Box<dyn Write> = if to_stdout {

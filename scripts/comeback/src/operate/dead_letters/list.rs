@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 
 use comeback_core::Timestamp;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     failure::Failure,
@@ -18,7 +19,7 @@ use crate::{
     },
     paint::{Line, Style},
     shell::{Outcome, Shell, uninterrupted},
-    tables::{group_json, group_lines, narrowed},
+    tables::{GroupJson, group_json, group_lines, narrowed},
     text::{count, error, letters},
 };
 
@@ -45,13 +46,82 @@ pub struct ListArgs {
     pub queue: QueueOptions,
 }
 
-pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let queue = open(&args.queue, shell).await?;
-    let goes_on = uninterrupted()?;
+/// The document of `--json`.
+#[derive(JsonSchema, Serialize)]
+pub struct DeadJson {
+    /// The URL of the queue.
+    queue: String,
+    looked_at: u64,
+    /// About how many letters another consumer has received.
+    hidden: u64,
+    selected: u64,
+    /// Whether everything was read.
+    complete: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    letters: Option<Vec<Listed>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<Vec<GroupJson<DeadGroup>>>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct DeadGroup {
+    letters: u64,
+    first_at: Option<Timestamp>,
+    last_at: Option<Timestamp>,
+}
+
+/// The letters that were found, and where.
+struct Read {
+    queue: Queue,
+    looked_at: u64,
+    selected: u64,
+    is_partial: bool,
+    letters: Vec<Listed>,
+    groups: Groups,
+    at: Timestamp,
+}
+
+impl Read {
+    fn document(self, args: &ListArgs) -> DeadJson {
+        let is_grouped = !args.group_by.is_empty();
+        let groups = group_json(&names(args), &self.groups, |group| {
+            let Group { count: letters, first_at, last_at } = *group;
+            DeadGroup { letters, first_at, last_at }
+        });
+        DeadJson {
+            looked_at: self.looked_at,
+            hidden: self.queue.hidden,
+            selected: self.selected,
+            complete: !self.is_partial,
+            letters: (!is_grouped).then_some(self.letters),
+            groups: is_grouped.then_some(groups),
+            queue: self.queue.url,
+        }
+    }
+}
+
+fn names(args: &ListArgs) -> Vec<&'static str> {
+    args.group_by.iter().map(|(name, _)| *name).collect()
+}
+
+pub async fn document(
+    args: &ListArgs,
+    now: fn() -> Timestamp,
+    goes_on: impl Fn() -> bool,
+) -> Result<DeadJson, Failure> {
+    Ok(read(args, now, goes_on).await?.document(args))
+}
+
+async fn read(
+    args: &ListArgs,
+    now: fn() -> Timestamp,
+    goes_on: impl Fn() -> bool,
+) -> Result<Read, Failure> {
+    let queue = open(&args.queue, now).await?;
     let selection = &args.selection;
     let mut groups = Groups::default();
     let (mut selected, mut letters) = (0, Vec::new());
-    let now = (shell.now)();
+    let now = now();
     let looked_at = look_at_all(&queue, |letter| {
         let facts = letter.facts();
         if selection.matches(&letter, &facts, now) {
@@ -65,29 +135,24 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
         goes_on()
     })
     .await?;
-    let names: Vec<_> = args.group_by.iter().map(|(name, _)| *name).collect();
-    letters.sort_by_key(|it| Reverse(it.failed_at()));
+    letters.sort_by_key(|it: &Listed| Reverse(it.failed_at()));
+    let is_partial = !goes_on();
+    Ok(Read { queue, looked_at, selected, is_partial, letters, groups, at: now })
+}
+
+pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let goes_on = uninterrupted()?;
+    let read = read(args, shell.now, &goes_on).await?;
     if args.json {
-        let mut document = json!({
-            "queue": queue.url, "looked_at": looked_at, "hidden": queue.hidden,
-            "selected": selected,
-        });
-        if args.group_by.is_empty() {
-            document["letters"] = json!(letters);
-        } else {
-            document["groups"] = group_json(&names, &groups, |group| {
-                let Group { count: letters, first_at, last_at } = group;
-                json!({ "letters": letters, "first_at": first_at, "last_at": last_at })
-            });
-        }
-        shell.print_json(&document).await?;
+        shell.print_json(&read.document(args)).await?;
     } else {
+        let Read { queue, looked_at, selected, letters, groups, at: now, .. } = read;
         let mut lines = vec![summary(&queue, looked_at, selected)];
         if !args.group_by.is_empty() {
             let ago = |at| format!("{} ago", age(at, now));
             let times = |group: &Group| [ago(group.last_at), ago(group.first_at)];
             let columns = ["letters", "last failed", "first failed"];
-            lines.extend(group_lines(&names, columns, &groups, times, shell.width()));
+            lines.extend(group_lines(&names(args), columns, &groups, times, shell.width()));
         } else if !letters.is_empty() {
             lines.extend(rows(&letters, now, shell.width()));
             if selected > letters.len() as u64 {

@@ -2,14 +2,19 @@
 
 use std::{fs, io, ops::RangeInclusive, process::Command};
 
-use serde_json::{json, value::RawValue};
+use comeback_core::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::{
     failure::Failure,
     operate::{
         dead_letters::{
-            queue::{QueueOptions, look_at_all, open},
-            rules::{Action, Facts, Order, Pace, Plan, PointerValue, Selection, Step, carry_out},
+            queue::{Queue, QueueOptions, look_at_all, open},
+            rules::{
+                Action, Facts, Order, Pace, Plan, PointerValue, Selection, Step, Tally, carry_out,
+            },
         },
         options::OrderOptions,
     },
@@ -17,6 +22,7 @@ use crate::{
     shell::{Outcome, Shell, confirm, progress, uninterrupted},
     text::{count, letters},
     typed::not_empty,
+    untrusted,
 };
 
 #[derive(Debug, clap::Args)]
@@ -72,6 +78,42 @@ pub async fn purge(args: &OrderArgs, shell: &Shell) -> Result<Outcome, Failure> 
     order(args, Action::Purge, pace, false, shell).await
 }
 
+/// The document of `--json`.
+#[derive(JsonSchema, Serialize)]
+pub struct OrderJson {
+    /// The URL of the queue.
+    pub queue: String,
+    /// How many letters are redriven to each function or queue, how many are deleted, and why others stay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+    pub interrupted: bool,
+    #[schemars(with = "Option<untrusted::Text>")]
+    pub error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub done: Option<Tally>,
+}
+
+impl OrderJson {
+    pub fn of(queue: &Queue, plan: Option<Plan>) -> Self {
+        Self { queue: queue.url.clone(), plan, interrupted: false, error: None, done: None }
+    }
+}
+
+/// Finds the queue, and the order that this action is for its letters.
+pub async fn prepare(
+    selection: Selection,
+    action: Action,
+    queue: &QueueOptions,
+    now: fn() -> Timestamp,
+) -> Result<(Queue, Order), Failure> {
+    if action == Action::Purge {
+        selection.failures.refuse_everything()?;
+    }
+    let queue = open(queue, now).await?;
+    let policies = queue.policies_for(&action).await?;
+    Ok((queue, Order { selection, given_at: now(), action, policies }))
+}
+
 async fn order(
     args: &OrderArgs,
     action: Action,
@@ -80,18 +122,13 @@ async fn order(
     shell: &Shell,
 ) -> Result<Outcome, Failure> {
     let OrderOptions { yes, dry_run, json: is_json } = args.options;
-    if action == Action::Purge {
-        args.selection.failures.refuse_everything()?;
-    }
     let (ask, done) = match action {
         Action::Redrive { .. } => ("Redrive", "redriven"),
         Action::Purge => ("Delete", "deleted"),
     };
-    let selection = args.selection.clone();
-    let queue = open(&args.queue, shell).await?;
+    let prepared = prepare(args.selection.clone(), action, &args.queue, shell.now);
+    let (queue, mut order) = prepared.await?;
     let goes_on = uninterrupted()?;
-    let policies = queue.policies_for(&action).await?;
-    let mut order = Order { selection, given_at: (shell.now)(), action, policies };
 
     // With --yes the counts are not needed, and reading a large queue takes time.
     let is_planned = !yes || dry_run || edit;
@@ -129,11 +166,8 @@ async fn order(
             shell.print(&[Line::of(Style::Plain, line)]).await?;
         }
     }
-    let mut document = json!({ "queue": queue.url, "interrupted": false, "error": null });
-    if let Some(plan) = &plan {
-        document["plan"] = json!(plan);
-    }
-    if let Some(plan) = plan.as_ref().filter(|_| dry_run || number == 0) {
+    let mut document = OrderJson::of(&queue, plan);
+    if let Some(plan) = document.plan.as_ref().filter(|_| dry_run || number == 0) {
         if is_json {
             shell.print_json(&document).await?;
         }
@@ -151,10 +185,11 @@ async fn order(
     .await;
     drop(bar);
 
-    document["interrupted"] = json!(!goes_on());
-    document["error"] = json!(ended.as_ref().err().map(ToString::to_string));
-    document["done"] = json!(tally);
+    let is_stuck = tally.kept_back() > 0;
     if is_json {
+        document.interrupted = !goes_on();
+        document.error = ended.as_ref().err().map(ToString::to_string);
+        document.done = Some(tally);
         shell.print_json(&document).await?;
     } else {
         shell.print_notices(&tally.notices()).await?;
@@ -162,7 +197,7 @@ async fn order(
     ended?;
     Ok(match () {
         () if !goes_on() => Outcome::Interrupted,
-        () if tally.kept_back() > 0 => Outcome::Unsuccessful,
+        () if is_stuck => Outcome::Unsuccessful,
         () => Outcome::Success,
     })
 }

@@ -29,7 +29,7 @@ use crate::{
     operate::dead_letters::rules::{
         Action, Call, DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold, look,
     },
-    shell::{Shell, progress},
+    shell::progress,
     text::{count, span},
 };
 
@@ -155,8 +155,8 @@ impl Queue {
 }
 
 /// Finds the queue, and tells the operator what a look at its letters means.
-pub(super) async fn open(options: &QueueOptions, shell: &Shell) -> Result<Queue, Failure> {
-    let aws = Aws::connect(&options.connection, shell.now).await?;
+pub async fn open(options: &QueueOptions, now: fn() -> Timestamp) -> Result<Queue, Failure> {
+    let aws = Aws::connect(&options.connection, now).await?;
     let queue = Queue::find(aws, options).await?;
     if let Some(policy) = &queue.redrive_policy {
         eprintln!(
@@ -176,10 +176,7 @@ pub(super) async fn open(options: &QueueOptions, shell: &Shell) -> Result<Queue,
 }
 
 /// Visits letters until `visit` returns false, and shows the progress on standard error. Returns their number.
-pub(super) async fn look_at_all(
-    queue: &Queue,
-    mut visit: impl FnMut(Letter) -> bool,
-) -> Answer<u64> {
+pub async fn look_at_all(queue: &Queue, mut visit: impl FnMut(Letter) -> bool) -> Answer<u64> {
     let bar = progress(queue.visible, "looked at");
     look(queue, queue.letters(), |letter| {
         bar.inc(1);

@@ -36,11 +36,15 @@ pub struct ShowArgs {
     pub queue: QueueOptions,
 }
 
-pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let queue = open(&args.queue, shell).await?;
-    let goes_on = uninterrupted()?;
+/// The letters whose ids begin with the argument.
+pub async fn found(
+    args: &ShowArgs,
+    now: fn() -> Timestamp,
+    goes_on: impl Fn() -> bool,
+) -> Result<Vec<Listed>, Failure> {
+    let queue = open(&args.queue, now).await?;
     let selection = Selection { ids: vec![args.id.clone()], ..Selection::default() };
-    let now = (shell.now)();
+    let now = now();
     let mut found = Vec::new();
     look_at_all(&queue, |letter| {
         if selection.matches(&letter, &letter.facts(), now) {
@@ -49,19 +53,26 @@ pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Outcome, Failure> {
         found.len() < SHOWN_MAX && goes_on()
     })
     .await?;
-    if !goes_on() {
-        return Ok(Outcome::Interrupted);
-    }
-    if found.is_empty() {
+    if found.is_empty() && goes_on() {
         let (queue, id) = (queue.name(), &args.id);
         let text = format!(
             "there is no letter in {queue} whose message id or request id begins with {id:?}"
         );
         return Err(text.into());
     }
+    Ok(found)
+}
+
+pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let goes_on = uninterrupted()?;
+    let found = found(args, shell.now, &goes_on).await?;
+    if !goes_on() {
+        return Ok(Outcome::Interrupted);
+    }
     if args.json {
         shell.print_json(&found).await?;
     } else {
+        let now = (shell.now)();
         let lines: Vec<_> = found.iter().flat_map(|letter| described(letter, now)).collect();
         shell.print(&lines).await?;
     }

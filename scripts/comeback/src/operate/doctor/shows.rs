@@ -1,5 +1,6 @@
 //! What the doctor shows of its findings, as lines and as JSON.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -56,16 +57,16 @@ pub fn summary<'a>(findings: impl Iterator<Item = &'a Finding> + Clone) -> Line 
     }
 }
 
-#[derive(Serialize)]
-pub struct FindingJson<'a> {
-    part: &'a str,
+#[derive(JsonSchema, Serialize)]
+pub struct FindingJson {
+    part: String,
     #[serde(flatten)]
     finding: Finding,
     command: Option<String>,
     is_automatic: bool,
 }
 
-pub fn findings_of<'a>(examined: &'a Examined, connection: &Connection) -> Vec<FindingJson<'a>> {
+pub fn findings_of(examined: &Examined, connection: &Connection) -> Vec<FindingJson> {
     let is_good = examined.findings.iter().all(|finding| finding.verdict == Verdict::Unknown);
     let good = is_good.then(|| Finding {
         name: "good",
@@ -76,7 +77,7 @@ pub fn findings_of<'a>(examined: &'a Examined, connection: &Connection) -> Vec<F
     });
     let all = good.into_iter().chain(examined.findings.iter().cloned());
     let json = |finding: Finding| FindingJson {
-        part: &examined.part,
+        part: examined.part.clone(),
         command: finding.fix.as_ref().map(|fix| command(fix, connection)),
         is_automatic: finding.fix.as_ref().is_some_and(Fix::is_automatic),
         finding,

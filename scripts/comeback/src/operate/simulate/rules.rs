@@ -10,6 +10,7 @@ mod cost;
 mod outage;
 mod scenario;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use crate::operate::simulate::rules::{
@@ -19,7 +20,7 @@ pub use crate::operate::simulate::rules::{
     scenario::{Run, Scenario},
 };
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Forecast {
     pub policy: String,
     pub settings: Vec<(&'static str, String)>,

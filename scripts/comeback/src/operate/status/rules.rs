@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use comeback_core::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::account::names::is_queue;
 
 /// The state of a function, most urgent first.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// The function is down: its circuit is open, and it is only probed.
@@ -32,7 +33,7 @@ pub enum State {
     Idle,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Serialize)]
 pub struct Facts {
     /// The qualified ARN of the function, as in failure records.
     pub function: String,
@@ -69,20 +70,20 @@ pub struct Facts {
     pub next_due: Option<Timestamp>,
 }
 
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Consumer {
     pub function: String,
     /// Whether its mapping is enabled.
     pub is_enabled: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct InSource {
     pub messages: u64,
     pub due: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Runs {
     pub invocations: u64,
     pub errors: u64,

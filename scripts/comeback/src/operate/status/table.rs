@@ -1,7 +1,8 @@
 //! What `comeback status` shows of the state of functions and queues.
 
 use comeback_core::{Timestamp, time::between};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     account::{
@@ -114,12 +115,18 @@ pub fn letters(facts: &Facts) -> String {
         .join(", ")
 }
 
-pub fn json_of(facts: &Facts) -> Value {
-    let mut value = serde_json::to_value(facts).unwrap_or_default();
-    if let Some(members) = value.as_object_mut() {
-        members.insert("state".to_owned(), json!(facts.state()));
+/// The facts with the state that they mean, for JSON.
+#[derive(JsonSchema, Serialize)]
+pub struct Stated {
+    #[serde(flatten)]
+    facts: Facts,
+    state: State,
+}
+
+impl Stated {
+    pub fn of(facts: Facts) -> Self {
+        Self { state: facts.state(), facts }
     }
-    value
 }
 
 #[cfg(test)]

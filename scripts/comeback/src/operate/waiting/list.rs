@@ -7,7 +7,8 @@ use comeback_core::{
     register::Entry,
     time::{earlier, rfc3339},
 };
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     account::{
@@ -28,7 +29,7 @@ use crate::{
     },
     paint::{Line, Style},
     shell::{Outcome, Shell, spinner, uninterrupted},
-    tables::{group_json, group_lines, narrowed},
+    tables::{GroupJson, group_json, group_lines, narrowed},
     text::{by, due, error, events},
 };
 
@@ -54,6 +55,29 @@ pub struct ListArgs {
     pub filter: Filter,
     #[command(flatten)]
     pub system: SystemOptions,
+}
+
+/// The document of `--json`.
+#[derive(JsonSchema, Serialize)]
+pub struct WaitingJson {
+    handler: String,
+    /// `register` or `log`.
+    source: &'static str,
+    looked_at: u64,
+    selected: u64,
+    /// Whether everything was read.
+    complete: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<Vec<Listed>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<Vec<GroupJson<WaitingGroup>>>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct WaitingGroup {
+    events: u64,
+    first_due_at: Option<String>,
+    last_due_at: Option<String>,
 }
 
 #[derive(Default)]
@@ -86,14 +110,35 @@ impl Found {
     }
 }
 
-pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let (aws, handler) = find(&args.system, shell.now).await?;
-    let goes_on = uninterrupted()?;
-    let now = (shell.now)();
-    let selection = args.filter.selection(now);
+/// The events that were found, and where.
+struct Read {
+    found: Found,
+    handler: String,
+    region: String,
+    source: &'static str,
+    /// Why the register could not be read.
+    unknown: Option<Fault>,
+    at: Timestamp,
+}
+
+pub async fn document(
+    args: &ListArgs,
+    now: fn() -> Timestamp,
+    goes_on: impl Fn() -> bool,
+) -> Result<WaitingJson, Failure> {
+    Ok(read(args, now, goes_on).await?.document(args))
+}
+
+async fn read(
+    args: &ListArgs,
+    now: fn() -> Timestamp,
+    goes_on: impl Fn() -> bool,
+) -> Result<Read, Failure> {
+    let (aws, handler) = find(&args.system, now).await?;
+    let at = now();
+    let selection = args.filter.selection(at);
     let mut found = Found::default();
     let name = handler.name().to_owned();
-    let place = format!("{name} ({})", aws.region);
     let log_group = handler.log_group.clone();
     let read = if handler.register().is_some() {
         let register = DynamoRegister::of(handler, aws.clone())?;
@@ -106,7 +151,7 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     } else {
         // If the register could not be read to the end, its events are forgotten.
         found = Found::default();
-        let from = earlier(now, LOG_SPAN);
+        let from = earlier(at, LOG_SPAN);
         let lines = collected_lines(&aws, &log_group, DECISIONS, from, "lines read", &goes_on);
         let lines = lines.await?;
         // The events whose last decision is a wait.
@@ -115,33 +160,53 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
         ("log", read.and_then(Result::err))
     };
     found.is_partial |= !goes_on();
-    let is_grouped = !args.group_by.is_empty();
-    let names: Vec<_> = args.group_by.iter().map(|(name, _)| *name).collect();
-    let listed: Vec<_> = found.first.values().map(|event| Listed::of(event, now)).collect();
-    if args.json {
-        let mut document = json!({
-            "handler": name, "source": source, "looked_at": found.looked_at,
-            "selected": found.selected, "complete": !found.is_partial,
+    let region = aws.region;
+    Ok(Read { found, handler: name, region, source, unknown, at })
+}
+
+impl Read {
+    fn listed(&self) -> Vec<Listed> {
+        self.found.first.values().map(|event| Listed::of(event, self.at)).collect()
+    }
+
+    fn document(&self, args: &ListArgs) -> WaitingJson {
+        let found = &self.found;
+        let is_grouped = !args.group_by.is_empty();
+        let groups = group_json(&names(args), &found.groups, |group| WaitingGroup {
+            events: group.count,
+            first_due_at: group.first_at.map(rfc3339),
+            last_due_at: group.last_at.map(rfc3339),
         });
-        if is_grouped {
-            document["groups"] = group_json(&names, &found.groups, |group| {
-                json!({
-                    "events": group.count,
-                    "first_due_at": group.first_at.map(rfc3339),
-                    "last_due_at": group.last_at.map(rfc3339),
-                })
-            });
-        } else {
-            document["events"] = json!(listed);
+        WaitingJson {
+            handler: self.handler.clone(),
+            source: self.source,
+            looked_at: found.looked_at,
+            selected: found.selected,
+            complete: !found.is_partial,
+            events: (!is_grouped).then(|| self.listed()),
+            groups: is_grouped.then_some(groups),
         }
-        shell.print_json(&document).await?;
+    }
+}
+
+fn names(args: &ListArgs) -> Vec<&'static str> {
+    args.group_by.iter().map(|(name, _)| *name).collect()
+}
+
+pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let goes_on = uninterrupted()?;
+    let read = read(args, shell.now, &goes_on).await?;
+    if args.json {
+        shell.print_json(&read.document(args)).await?;
     } else {
-        let mut lines = summary(&found, &place, source, unknown.as_ref());
-        if is_grouped && found.selected > 0 {
+        let (found, now, listed) = (&read.found, read.at, read.listed());
+        let place = format!("{} ({})", read.handler, read.region);
+        let mut lines = summary(found, &place, read.source, read.unknown.as_ref());
+        if !args.group_by.is_empty() && found.selected > 0 {
             let when = |at: Option<Timestamp>| at.map_or(String::new(), |at| due(at, now));
             let times = |group: &Group| [when(group.first_at), when(group.last_at)];
             let columns = ["events", "next due", "last due"];
-            lines.extend(group_lines(&names, columns, &found.groups, times, shell.width()));
+            lines.extend(group_lines(&names(args), columns, &found.groups, times, shell.width()));
         } else if !listed.is_empty() {
             lines.extend(rows(&listed, now, shell.width()));
             if found.selected > listed.len() as u64 {

@@ -1,21 +1,24 @@
 //! Orders for waiting events: retry them now, or cancel them.
 
-use comeback_core::claim::Order;
-use serde_json::json;
+use comeback_core::{Timestamp, claim::Order, register::Entry};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
+    account::fault::Answer,
     failure::Failure,
     operate::{
         options::{OrderOptions, SystemOptions},
         waiting::{
             filter::Filter,
-            register::open,
-            rules::{Plan, carry_out, visit},
+            register::{DynamoRegister, open},
+            rules::{Partition, Plan, Selection, Tally, carry_out, visit},
         },
     },
     paint::{Line, Style},
     shell::{Outcome, Shell, confirm, progress, spinner, uninterrupted},
     text::events,
+    untrusted,
 };
 
 #[derive(Debug, clap::Args)]
@@ -31,27 +34,83 @@ pub struct OrderArgs {
     pub system: SystemOptions,
 }
 
+/// The document of `--json`.
+#[derive(JsonSchema, Serialize)]
+pub struct OrderJson {
+    pub handler: String,
+    /// The events to order: how many of each function or queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+    pub interrupted: bool,
+    #[schemars(with = "Option<untrusted::Text>")]
+    pub error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub done: Option<Tally>,
+}
+
+/// The events that an order is about, in the register.
+pub struct Selected {
+    order: Order,
+    register: DynamoRegister,
+    pub selection: Selection,
+    parts: Vec<Partition>,
+}
+
+impl Selected {
+    pub async fn find(
+        order: Order,
+        selection: Selection,
+        system: &SystemOptions,
+        now: fn() -> Timestamp,
+    ) -> Result<Self, Failure> {
+        if order == Order::Cancel {
+            selection.failures.refuse_everything()?;
+        }
+        let register = open(system, now).await?;
+        let parts = register.parts(&selection.failures.functions).await?;
+        Ok(Self { order, register, selection, parts })
+    }
+
+    /// Visits the events until `visit` returns false. It is called with `None` for an event that is not selected.
+    pub async fn visit(&self, mut visit: impl FnMut(Option<Entry>) -> bool) -> Answer<()> {
+        self::visit(&self.parts, &self.register, |event| {
+            visit(Some(event).filter(|event| self.selection.matches(event)))
+        })
+        .await
+    }
+
+    pub async fn carry_out(
+        &self,
+        rate: Option<u32>,
+        goes_on: impl FnMut(&Tally) -> bool,
+    ) -> (Tally, Answer<()>) {
+        let Self { order, register, selection, parts } = self;
+        carry_out(*order, selection, parts, rate, register, goes_on).await
+    }
+
+    pub fn document(&self, plan: Option<Plan>) -> OrderJson {
+        let handler = self.register.handler().to_owned();
+        OrderJson { handler, plan, interrupted: false, error: None, done: None }
+    }
+}
+
 pub async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let OrderOptions { yes, dry_run, json: is_json } = args.options;
-    if order == Order::Cancel {
-        args.filter.selection.failures.refuse_everything()?;
-    }
-    let register = open(&args.system, shell.now).await?;
-    let goes_on = uninterrupted()?;
     let selection = args.filter.selection((shell.now)());
-    let parts = register.parts(&selection.failures.functions).await?;
+    let selected = Selected::find(order, selection, &args.system, shell.now).await?;
+    let goes_on = uninterrupted()?;
     let mut plan = None;
     if !yes || dry_run {
         let mut planned = Plan::default();
         let spinner = spinner("events read");
-        visit(&parts, &register, |event| {
+        let visited = selected.visit(|event| {
             spinner.inc(1);
-            if selection.matches(&event) {
+            if let Some(event) = event {
                 planned.count(event);
             }
             goes_on()
-        })
-        .await?;
+        });
+        visited.await?;
         spinner.finish_and_clear();
         if !goes_on() {
             return Ok(Outcome::Interrupted);
@@ -59,12 +118,10 @@ pub async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outc
         plan = Some(planned);
     }
     let planned = plan.as_ref().map_or(0, Plan::all);
-    let mut document =
-        json!({ "handler": register.handler(), "interrupted": false, "error": null });
-    if let Some(plan) = &plan {
-        document["plan"] = json!(plan);
+    let mut document = selected.document(plan);
+    if let Some(plan) = &document.plan {
         if !is_json {
-            shell.print(&[Line::of(Style::Strong, register.place())]).await?;
+            shell.print(&[Line::of(Style::Strong, selected.register.place())]).await?;
             shell.print_notices(&plan.notices(order)).await?;
         }
         if dry_run || planned == 0 {
@@ -79,16 +136,17 @@ pub async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outc
         })?;
     }
     let bar = if planned > 0 { progress(planned, "ordered") } else { spinner("ordered") };
-    let (tally, ended) = carry_out(order, &selection, &parts, args.rate, &register, |tally| {
+    let carried_out = selected.carry_out(args.rate, |tally| {
         bar.set_position(tally.ordered());
         goes_on()
-    })
-    .await;
+    });
+    let (tally, ended) = carried_out.await;
     bar.finish_and_clear();
-    document["interrupted"] = json!(!goes_on());
-    document["error"] = json!(ended.as_ref().err().map(ToString::to_string));
-    document["done"] = json!(tally);
+    let is_stuck = tally.failed + tally.not_shown > 0;
     if is_json {
+        document.interrupted = !goes_on();
+        document.error = ended.as_ref().err().map(ToString::to_string);
+        document.done = Some(tally);
         shell.print_json(&document).await?;
     } else {
         shell.print_notices(&tally.notices(order)).await?;
@@ -96,7 +154,7 @@ pub async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outc
     ended?;
     Ok(match () {
         () if !goes_on() => Outcome::Interrupted,
-        () if tally.failed + tally.not_shown > 0 => Outcome::Unsuccessful,
+        () if is_stuck => Outcome::Unsuccessful,
         () => Outcome::Success,
     })
 }

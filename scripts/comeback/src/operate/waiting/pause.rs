@@ -1,6 +1,8 @@
 //! `comeback pause` and `resume`: hold back the retries of a function or a queue, and list what is paused.
 
-use comeback_core::time::rfc3339;
+use comeback_core::{Timestamp, time::rfc3339};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::{
@@ -9,7 +11,7 @@ use crate::{
     operate::{
         options::SystemOptions,
         waiting::{
-            register::open,
+            register::{DynamoRegister, open},
             rules::pauses::{Pause, pause_done},
         },
     },
@@ -45,6 +47,9 @@ pub struct PauseOptions {
     /// Do not ask.
     #[arg(long)]
     pub yes: bool,
+    /// Show what would be done, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
     /// Print one JSON document instead of text.
     #[arg(long)]
     pub json: bool,
@@ -63,21 +68,70 @@ pub async fn resume(args: &ResumeArgs, shell: &Shell) -> Result<Outcome, Failure
     hold_back(&args.function, &args.options, false, shell).await
 }
 
+/// The document of `--json`.
+#[derive(JsonSchema, Serialize)]
+pub struct HeldJson {
+    handler: String,
+    /// The ARNs of the functions, which have qualifiers, or of the queue.
+    functions: Vec<String>,
+    /// Since when they are paused now; null after `resume`, and where nothing was done.
+    paused_at: Option<String>,
+}
+
+/// What to pause or to resume.
+pub struct Held {
+    register: DynamoRegister,
+    /// Each target, with the time since when it is paused.
+    pub targets: Vec<(String, Option<Timestamp>)>,
+}
+
+impl Held {
+    pub async fn find(
+        function: &str,
+        system: &SystemOptions,
+        is_pause: bool,
+        now: fn() -> Timestamp,
+    ) -> Result<Self, Failure> {
+        let register = open(system, now).await?;
+        let names = if is_pause {
+            register.to_pause(function).await?
+        } else {
+            register.to_resume(function, &register.pauses().await?).await?
+        };
+        let mut targets = Vec::new();
+        for target in names {
+            let paused_at = register.paused_at(&target).await?;
+            targets.push((target, paused_at));
+        }
+        Ok(Self { register, targets })
+    }
+
+    /// Pauses the targets, or resumes them if `since` is None.
+    pub async fn hold_back(&self, since: Option<Timestamp>) -> Result<(), Failure> {
+        for (target, _) in &self.targets {
+            self.register.pause(target, since).await?;
+        }
+        Ok(())
+    }
+
+    pub fn document(&self, since: Option<Timestamp>) -> HeldJson {
+        HeldJson {
+            handler: self.register.handler().to_owned(),
+            functions: self.targets.iter().map(|(target, _)| target.clone()).collect(),
+            paused_at: since.map(rfc3339),
+        }
+    }
+}
+
 async fn hold_back(
     function: &str,
     options: &PauseOptions,
     is_pause: bool,
     shell: &Shell,
 ) -> Result<Outcome, Failure> {
-    let register = open(&options.system, shell.now).await?;
-    let targets = if is_pause {
-        register.to_pause(function).await?
-    } else {
-        register.to_resume(function, &register.pauses().await?).await?
-    };
-    let mut lines = vec![Line::of(Style::Strong, register.place())];
-    for target in &targets {
-        let paused_at = register.paused_at(target).await?;
+    let held = Held::find(function, &options.system, is_pause, shell.now).await?;
+    let mut lines = vec![Line::of(Style::Strong, held.register.place())];
+    for (target, paused_at) in &held.targets {
         let state =
             paused_at.map_or("not paused".to_owned(), |at| format!("paused since {}", rfc3339(at)));
         let text = format!("  {}: {state}", target_name(target));
@@ -86,19 +140,20 @@ async fn hold_back(
     if !options.json {
         shell.print(&lines).await?;
     }
+    if options.dry_run {
+        if options.json {
+            shell.print_json(&held.document(None)).await?;
+        }
+        return Ok(Outcome::Success);
+    }
     if !options.yes {
         let what = if is_pause { "Hold back the retries of" } else { "Resume the retries of" };
         confirm(&format!("{what} {function}?"))?;
     }
     let since = is_pause.then(|| (shell.now)());
-    for target in &targets {
-        register.pause(target, since).await?;
-    }
+    held.hold_back(since).await?;
     if options.json {
-        // The functions' ARNs have qualifiers.
-        let (handler, paused_at) = (register.handler(), since.map(rfc3339));
-        let document = json!({ "handler": handler, "functions": targets, "paused_at": paused_at });
-        shell.print_json(&document).await?;
+        shell.print_json(&held.document(since)).await?;
     } else {
         let text = pause_done(function, is_pause);
         shell.print(&[Line::of(Style::Good, "✓ ").and(Style::Plain, text)]).await?;

@@ -57,6 +57,7 @@ fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
         ids: params.list("id"),
         failures: letters::failures(params),
         due_before: None,
+        named: None,
     };
     let letters = |action| dead_letters::Order {
         selection: letters::selection(params),

@@ -18,10 +18,11 @@ use comeback_core::{
     target::Target,
     time,
 };
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::{account::names::target_name, filter::NONE};
+use crate::{account::names::target_name, filter::NONE, untrusted};
 
 /// Stands for the function of a message in a function's own dead-letter queue, because the message doesn't name it.
 pub const ANY: &str = "any";
@@ -39,7 +40,7 @@ pub struct Letter {
     pub record: Option<Result<String, String>>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// The retry handler gave the event up. The body is the payload, or the notice of the record that has it.
@@ -53,19 +54,24 @@ pub enum Origin {
     Unknown,
 }
 
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Facts {
     pub origin: Origin,
+    #[schemars(with = "Option<untrusted::Id>")]
     pub reason: Option<String>,
     /// The qualified ARN of the event's function, or that of the queue whose consumer failed.
     #[serde(rename = "function", serialize_with = "text")]
+    #[schemars(with = "Option<untrusted::Id>")]
     pub target: Option<Target>,
     /// The request id of the first failed invocation.
+    #[schemars(with = "Option<untrusted::Id>")]
     pub request_id: Option<String>,
     pub attempts: Option<u32>,
     pub first_failure_at: Option<Timestamp>,
     pub last_failure_at: Option<Timestamp>,
+    #[schemars(with = "Option<untrusted::Text>")]
     pub error_type: Option<String>,
+    #[schemars(with = "Option<untrusted::Text>")]
     pub error_message: Option<String>,
     /// What a person can do about the reason, where that follows from the event.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,16 +81,18 @@ pub struct Facts {
     pub original_bytes: Option<u64>,
     /// Where the failure record lies that has the payload, if it is too large for a letter.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "untrusted::Text")]
     pub payload_location: Option<String>,
     /// Why the payload can't be read there.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "untrusted::Text")]
     pub payload_fault: Option<String>,
     /// The original payload; `None` if it is unknown, or not JSON although it is for a function.
     #[serde(skip)]
     pub payload: Option<String>,
 }
 
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Listed {
     pub message_id: String,
     /// The facts about the event, without the payload.
@@ -94,6 +102,7 @@ pub struct Listed {
     /// The size of the payload in bytes; `None` if there is no JSON payload.
     pub payload_bytes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "untrusted::Payload")]
     pub payload: Option<String>,
 }
 

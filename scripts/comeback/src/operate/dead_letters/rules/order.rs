@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use comeback_core::{
     Timestamp, attribute::Attribute, envelope::RetryMetadata, policy::Policy, settings::Policies,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
@@ -65,7 +66,7 @@ pub enum Step {
     Leave(StayReason),
 }
 
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StayReason {
     NotSelected,

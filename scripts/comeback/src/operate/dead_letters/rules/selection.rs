@@ -1,6 +1,6 @@
 //! Which letters a command is about.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::{collections::BTreeSet, ops::RangeInclusive, time::Duration};
 
 use clap::builder::PossibleValuesParser;
 use comeback_core::{Timestamp, reason::Reason, time::between};
@@ -39,6 +39,9 @@ pub struct Selection {
     /// A value in the payload, by a JSON pointer, such as /order/country=DE; repeatable, and all must be there.
     #[arg(long = "where", value_name = "/POINTER=VALUE", value_parser = PointerValue::parse)]
     pub places: Vec<PointerValue>,
+    /// The message ids of the only letters to select, if a plan has named them.
+    #[arg(skip)]
+    pub named: Option<BTreeSet<String>>,
 }
 
 /// The names that `--reason` takes.
@@ -71,7 +74,8 @@ impl Selection {
     /// Whether the letter meets all conditions except those about its age and its payload.
     pub fn matches_facts(&self, id: &str, facts: &Facts) -> bool {
         let request_id = facts.request_id.as_deref().unwrap_or_default();
-        any(&self.ids, |wanted| id.starts_with(wanted) || request_id.starts_with(wanted))
+        self.named.as_ref().is_none_or(|named| named.contains(id))
+            && any(&self.ids, |wanted| id.starts_with(wanted) || request_id.starts_with(wanted))
             && any(&self.reasons, |reason| facts.reason.as_deref().unwrap_or(NONE) == reason)
             && self.failures.matches(
                 facts.target.as_ref(),

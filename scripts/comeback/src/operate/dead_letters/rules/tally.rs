@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::order::{StayReason, Step};
@@ -10,9 +11,10 @@ use crate::{
     account::names::target_name,
     notice::{Notice, Tone},
     text::letters,
+    untrusted,
 };
 
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Plan {
     pub redrive: BTreeMap<String, u64>,
     pub purge: u64,
@@ -73,7 +75,7 @@ fn notices(
     notices
 }
 
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Tally {
     pub redriven: BTreeMap<String, u64>,
     pub purged: u64,
@@ -82,6 +84,7 @@ pub struct Tally {
     pub left: BTreeMap<StayReason, u64>,
     /// The number of calls that were throttled or failed with another transient fault.
     pub throttled: u64,
+    #[schemars(with = "BTreeSet<untrusted::Text>")]
     pub faults: BTreeSet<String>,
 }
 

@@ -1,5 +1,6 @@
 //! A finding: a problem of one part of a retry system, and how to fix it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
     operate::doctor::rules::fix::Fix,
 };
 
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Good,
@@ -21,7 +22,7 @@ pub enum Verdict {
     Bad,
 }
 
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Finding {
     /// A stable name, such as `retention_short`.
     pub name: &'static str,

@@ -1,6 +1,7 @@
 //! The attempts of an event that never succeeds.
 
 use comeback_core::{Attempt, reason::Reason, time::between};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::candidate::{Candidate, Life, START};
@@ -22,7 +23,7 @@ const COUNTED_MAX: usize = 1_000_000;
 const EXAMPLES: usize = 16;
 const EXAMPLE_TIMES: u32 = 300;
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Attempts {
     pub events: usize,
     /// The times of each attempt, up to the 200th.
@@ -31,14 +32,16 @@ pub struct Attempts {
     /// The time from the first to the last failure of an event, after which it is given up.
     pub given_up_after_seconds: Quantiles,
     #[serde(serialize_with = "name")]
+    #[schemars(with = "Option<String>")]
     pub reason: Option<Reason>,
     /// Example lives: the seconds from the first failure to each attempt. Of attempts close together, only one is kept.
     #[serde(skip)]
     pub examples: Vec<Vec<f64>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct AttemptTimes {
+    #[schemars(with = "u32")]
     pub attempt: Attempt,
     /// The longest possible wait before the attempt.
     pub ceiling_seconds: f64,

@@ -1,5 +1,6 @@
 //! What the retries of an outage cost on AWS.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::scenario::Run;
@@ -20,7 +21,7 @@ const GB_SECOND: f64 = 0.000_013_333_4;
 // end: prices
 
 /// The costs of an outage's retries, in dollars.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Dollars {
     /// Comeback's costs with full batches, as in an outage with many events.
     pub comeback_in_full_batches: f64,

@@ -7,6 +7,7 @@ use comeback_core::{
     decision::VISIBILITY_MAX,
     time::{between, later},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
@@ -27,7 +28,7 @@ const SLOTS_MAX: u64 = 2 * 24 * 60 * 60;
 
 const POINTS: usize = 240;
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Outage {
     /// The number of events whose first run falls into the outage.
     pub events: u64,
@@ -52,7 +53,7 @@ pub struct Outage {
     pub timeline: Vec<Point>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Point {
     /// The end of this part, in seconds from the beginning of the outage.
     pub seconds: f64,

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 /// The outage to simulate, and the duration and memory of the target's runs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Scenario {
     /// The length of the outage, in which every run of the target fails.
     #[serde(rename = "outage_seconds", serialize_with = "seconds")]
+    #[schemars(with = "f64")]
     pub outage: Duration,
     /// The rate at which new events arrive, during the outage and after it.
     pub events_per_second: f64,
@@ -16,7 +18,7 @@ pub struct Scenario {
     pub seed: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Run {
     pub milliseconds: u32,
     pub memory_mb: u32,

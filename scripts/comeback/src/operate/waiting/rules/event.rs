@@ -1,6 +1,6 @@
 //! A waiting event, as it is listed, grouped and selected.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use comeback_core::{
     Timestamp,
@@ -9,6 +9,7 @@ use comeback_core::{
     target::Target,
     time::later,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     filter::{FailureFilter, NONE, any},
     life::{Life, Next, StepKind},
     typed::not_empty,
+    untrusted,
 };
 
 /// If an event is later than this, its message is gone, or nothing receives from its queue.
@@ -43,17 +45,21 @@ pub fn of_life(life: Life) -> Option<Entry> {
     })
 }
 
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Listed {
+    #[schemars(with = "untrusted::Id")]
     pub event_id: String,
     /// The request id of the last failed invocation.
+    #[schemars(with = "untrusted::Id")]
     pub request_id: String,
     pub function: String,
     pub attempt: u32,
     pub due_at: Timestamp,
     pub first_failed_at: Timestamp,
+    #[schemars(with = "Option<untrusted::Text>")]
     pub error_type: Option<String>,
     /// The message of the last error, possibly truncated.
+    #[schemars(with = "Option<untrusted::Text>")]
     pub error_message: Option<String>,
     /// The policy that decided, if it is that of the last error, such as `RateLimited* of orders`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,11 +130,22 @@ pub struct Selection {
     pub failures: FailureFilter,
     #[arg(skip)]
     pub due_before: Option<Timestamp>,
+    /// The keys of the only events to select, if a plan has named them.
+    #[arg(skip)]
+    pub named: Option<BTreeSet<String>>,
 }
 
 impl Selection {
+    /// How many events a plan has named.
+    pub fn names(&self) -> usize {
+        self.named.as_ref().map_or(0, BTreeSet::len)
+    }
+
     pub fn matches(&self, event: &Entry) -> bool {
-        any(&self.ids, |id| event.event_id.starts_with(id) || event.request_id().starts_with(id))
+        self.named.as_ref().is_none_or(|named| named.contains(&event.key))
+            && any(&self.ids, |id| {
+                event.event_id.starts_with(id) || event.request_id().starts_with(id)
+            })
             && self.failures.matches(
                 Target::parse(&event.target).as_ref(),
                 event.error_type.as_deref(),

@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use comeback_core::{claim::Order, register::Entry};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
     account::names::target_name,
     notice::{Notice, Tone},
     text::events,
+    untrusted,
 };
 
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Plan {
     pub events: BTreeMap<String, u64>,
     pub delayed: u64,
@@ -47,7 +49,7 @@ impl Plan {
     }
 }
 
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Tally {
     /// The number of events for which an order was written, by function. Their messages come back immediately.
     pub ordered: BTreeMap<String, u64>,
@@ -57,6 +59,7 @@ pub struct Tally {
     pub failed: u64,
     /// The number of orders whose messages could not be made visible. These events come back when they are due.
     pub not_shown: u64,
+    #[schemars(with = "BTreeSet<untrusted::Text>")]
     pub faults: BTreeSet<String>,
 }
 

@@ -1,0 +1,117 @@
+//! One call of a tool: what it may do, and whether it goes on.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use comeback_core::Timestamp;
+
+use crate::{
+    aws::connect::Connection,
+    operate::mcp::{
+        McpArgs,
+        changes::Work,
+        refusal::Refusal,
+        rules::plans::{BadToken, Plan, Plans},
+    },
+};
+
+/// A call that reads stops reading after this time, and says what it has found.
+pub const READ_MAX: Duration = Duration::from_secs(10);
+
+/// A call that reads answers within this time, whatever happens. Clients wait for a minute, people don't.
+pub const ANSWER_MAX: Duration = Duration::from_secs(14);
+
+/// What the calls of a server have in common.
+pub struct Session {
+    pub args: McpArgs,
+    pub now: fn() -> Timestamp,
+    pub plans: Mutex<Plans<Work>>,
+    /// Whether the input has ended, or the program was asked to end.
+    pub has_ended: Arc<AtomicBool>,
+}
+
+#[derive(Clone)]
+pub struct Call {
+    session: Arc<Session>,
+    is_stopped: Arc<AtomicBool>,
+}
+
+impl Call {
+    pub fn of(session: Arc<Session>) -> Self {
+        Self { session, is_stopped: Arc::default() }
+    }
+
+    /// Lets the call end soon, with what it has.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+
+    pub fn goes_on(&self) -> bool {
+        let flags = [&self.is_stopped, &self.session.has_ended];
+        flags.iter().all(|flag| !flag.load(Ordering::Relaxed))
+    }
+
+    pub fn now(&self) -> fn() -> Timestamp {
+        self.session.now
+    }
+
+    pub fn connection(&self) -> Connection {
+        self.session.args.connection.clone()
+    }
+
+    pub fn events_max(&self) -> usize {
+        self.session.args.max_events as usize
+    }
+
+    /// The number of events to list, unless that is too many.
+    pub fn limit(&self, wanted: usize) -> Result<(), Refusal> {
+        let max = self.events_max();
+        if wanted <= max {
+            return Ok(());
+        }
+        Err(Refusal::Usage(format!("limit must be at most {max}, got {wanted}")))
+    }
+
+    /// The events a second: as many as may be, if no rate is wanted.
+    pub fn rate(&self, wanted: Option<f64>) -> Result<f64, Refusal> {
+        let max = f64::from(self.session.args.max_rate);
+        match wanted {
+            Some(wanted) if wanted > max => {
+                Err(Refusal::Usage(format!("rate must be at most {max}, got {wanted}")))
+            }
+            wanted => Ok(wanted.unwrap_or(max)),
+        }
+    }
+
+    /// Keeps a plan, if changes are allowed and it names something. Returns its token, and until when it holds.
+    pub fn keep(&self, plan: Plan<Work>) -> Result<Option<(String, Timestamp)>, Refusal> {
+        if !self.session.args.allow_changes || plan.number == 0 {
+            return Ok(None);
+        }
+        let mut random = [0; 16];
+        getrandom::fill(&mut random)
+            .map_err(|error| Refusal::Usage(format!("there is no randomness: {error}")))?;
+        let mut plans = self.session.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Some(plans.keep(plan, (self.session.now)(), random)))
+    }
+
+    pub fn take(&self, token: &str, tool: &str) -> Result<Plan<Work>, BadToken> {
+        let mut plans = self.session.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.take(token, tool, (self.session.now)())
+    }
+}
+
+/// The result of a call that reads, or that there was no answer in time.
+pub async fn in_time<T, E: Into<Refusal>>(
+    reads: impl Future<Output = Result<T, E>>,
+) -> Result<T, Refusal> {
+    match tokio::time::timeout(ANSWER_MAX, reads).await {
+        Ok(read) => read.map_err(Into::into),
+        Err(_) => Err(Refusal::NoAnswer(ANSWER_MAX.as_secs())),
+    }
+}

@@ -1,0 +1,211 @@
+//! The arguments of a tool are the options of its command: one definition is parser, help, completion and schema.
+
+use std::any::TypeId;
+
+use clap::{Arg, ArgAction, Command};
+use serde_json::{Map, Value, json};
+
+/// Options that no tool takes: how a command prints and asks, which a server decides, and where it connects to.
+const NEVER: [&str; 12] = [
+    "help", "json", "yes", "dry-run", "local", "region", "profile", "verbose", "queue", "watch",
+    "every", "otlp",
+];
+
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadArgument {
+    #[error("there is no argument {name}: expected one of {expected}")]
+    Unknown { name: String, expected: String },
+    #[error("{name} must be {expected}, got {got}")]
+    Value { name: String, expected: &'static str, got: Value },
+}
+
+/// The options of a command that a tool takes.
+pub struct Arguments<'a> {
+    command: &'a Command,
+    /// The options that this tool leaves out.
+    without: &'a [&'static str],
+}
+
+impl<'a> Arguments<'a> {
+    pub fn of(command: &'a Command, without: &'a [&'static str]) -> Self {
+        Self { command, without }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &'a Arg> {
+        self.command.get_arguments().filter(|argument| {
+            let name = option(argument);
+            !NEVER.contains(&name) && !self.without.contains(&name)
+        })
+    }
+
+    /// The JSON Schema of the arguments.
+    pub fn schema(&self) -> Map<String, Value> {
+        let properties = self.all().map(|argument| (name(argument), property(argument)));
+        let required = self.all().filter(|argument| argument.is_required_set()).map(name);
+        let schema = json!({
+            "type": "object",
+            "properties": properties.collect::<Map<_, _>>(),
+            "required": required.collect::<Vec<_>>(),
+            "additionalProperties": false,
+        });
+        schema.as_object().cloned().unwrap_or_default()
+    }
+
+    /// The command line that these arguments mean, without the program's name.
+    pub fn line(&self, given: &Map<String, Value>) -> Result<Vec<String>, BadArgument> {
+        let (mut options, mut positional) = (Vec::new(), vec!["--".to_owned()]);
+        for (key, value) in given {
+            let Some(argument) = self.all().find(|argument| name(argument) == *key) else {
+                let expected = self.all().map(name).collect::<Vec<_>>().join(", ");
+                return Err(BadArgument::Unknown { name: key.clone(), expected });
+            };
+            let values = texts(argument, value).ok_or_else(|| BadArgument::Value {
+                name: key.clone(),
+                expected: expected(argument),
+                got: value.clone(),
+            })?;
+            match argument.get_long() {
+                Some(long) if is_flag(argument) => {
+                    options.extend((*value == Value::Bool(true)).then(|| format!("--{long}")));
+                }
+                Some(long) => options.extend(values.iter().map(|it| format!("--{long}={it}"))),
+                None => positional.extend(values),
+            }
+        }
+        options.extend(positional);
+        Ok(options)
+    }
+}
+
+/// The name of an option on the command line. A positional argument has only an id.
+fn option(argument: &Arg) -> &str {
+    argument.get_long().unwrap_or(argument.get_id().as_str())
+}
+
+fn name(argument: &Arg) -> String {
+    option(argument).replace('-', "_")
+}
+
+fn is_flag(argument: &Arg) -> bool {
+    matches!(argument.get_action(), ArgAction::SetTrue)
+}
+
+fn is_list(argument: &Arg) -> bool {
+    matches!(argument.get_action(), ArgAction::Append)
+}
+
+fn is_number(argument: &Arg) -> bool {
+    let value = argument.get_value_parser().type_id();
+    [TypeId::of::<u32>(), TypeId::of::<u64>(), TypeId::of::<usize>(), TypeId::of::<f64>()]
+        .iter()
+        .any(|number| value == *number)
+}
+
+fn expected(argument: &Arg) -> &'static str {
+    match () {
+        () if is_flag(argument) => "true or false",
+        () if is_list(argument) => "a list of strings",
+        () if is_number(argument) => "a number",
+        () => "a string",
+    }
+}
+
+/// The values of an argument as a person would type them; `None` if they are of another type.
+fn texts(argument: &Arg, value: &Value) -> Option<Vec<String>> {
+    if is_flag(argument) {
+        return value.is_boolean().then(Vec::new);
+    }
+    let number = |value: &Value| value.as_number().map(ToString::to_string);
+    let text = |value: &Value| {
+        let text = value.as_str().map(str::to_owned);
+        text.or_else(|| number(value).filter(|_| is_number(argument)))
+    };
+    match value.as_array().filter(|_| is_list(argument)) {
+        Some(values) => values.iter().map(text).collect(),
+        None => Some(vec![text(value)?]),
+    }
+}
+
+fn property(argument: &Arg) -> Value {
+    let mut one = json!({ "type": if is_number(argument) { "number" } else { "string" } });
+    let possible = argument.get_possible_values();
+    if is_flag(argument) {
+        one = json!({ "type": "boolean" });
+    } else if !possible.is_empty() {
+        one["enum"] = possible.iter().map(clap::builder::PossibleValue::get_name).collect();
+    }
+    let mut property =
+        if is_list(argument) { json!({ "type": "array", "items": one }) } else { one };
+    let help = argument.get_long_help().or(argument.get_help());
+    let mut says = help.map(ToString::to_string).unwrap_or_default();
+    if let [default] = argument.get_default_values() {
+        let default = default.to_string_lossy();
+        says += &format!(" [default: {default}]");
+    }
+    property["description"] = json!(says);
+    property
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args as _;
+
+    use super::*;
+    use crate::operate::{dead_letters::list::ListArgs, trace::TraceArgs};
+
+    fn list() -> Command {
+        ListArgs::augment_args(Command::new("list").no_binary_name(true))
+    }
+
+    fn given(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn the_schema_of_a_tool_is_that_of_its_commands_options() {
+        let command = list();
+        let schema = Value::Object(Arguments::of(&command, &["payload"]).schema());
+        let properties = &schema["properties"];
+        assert_eq!(properties["limit"]["type"], "number");
+        assert_eq!(properties["function"]["items"]["type"], "string");
+        assert_eq!(properties["older_than"]["type"], "string");
+        let reasons = properties["reason"]["items"]["enum"].as_array().unwrap();
+        assert!(reasons.contains(&json!("max_age_exceeded")), "{reasons:?}");
+        let says = properties["limit"]["description"].as_str().unwrap();
+        assert!(says.starts_with("List at most") && says.ends_with("[default: 50]"), "{says}");
+        for hidden in ["json", "payload", "local", "region", "profile", "verbose", "queue"] {
+            assert_eq!(properties[hidden], Value::Null, "{hidden}");
+        }
+        assert_eq!(schema["required"], json!([]));
+        assert_eq!(schema["additionalProperties"], false);
+        let trace = TraceArgs::augment_args(Command::new("trace").no_binary_name(true));
+        let schema = Value::Object(Arguments::of(&trace, &[]).schema());
+        assert_eq!(schema["required"], json!(["id"]));
+    }
+
+    #[test]
+    fn arguments_become_the_command_line_that_a_person_would_type() {
+        let command = list();
+        let line = |value| Arguments::of(&command, &["payload"]).line(&given(value));
+        let expected = ["--function=orders", "--function=--json", "--limit=7", "--older-than=2h"];
+        let arguments = json!({
+            "limit": 7, "function": ["orders", "--json"], "older_than": "2h",
+        });
+        assert_eq!(line(arguments).unwrap(), [&expected[..], &["--"]].concat());
+        for (value, says) in [
+            (json!({ "json": true }), "there is no argument json: expected one of group_by, limit"),
+            (json!({ "payload": true }), "there is no argument payload"),
+            (json!({ "limit": true }), "limit must be a number, got true"),
+            (json!({ "function": [1] }), "function must be a list of strings, got [1]"),
+            (json!({ "message": null }), "message must be a string, got null"),
+        ] {
+            let refused = line(value).unwrap_err().to_string();
+            assert!(refused.starts_with(says), "{refused}");
+        }
+        let with_payload = Arguments::of(&command, &[]);
+        let line = |value| with_payload.line(&given(json!({ "payload": value }))).unwrap();
+        assert_eq!(line(true), ["--payload", "--"]);
+        assert_eq!(line(false), ["--"]);
+    }
+}

@@ -1,0 +1,182 @@
+//! Speaks the protocol: lists tools and prompts, and answers calls.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use comeback_core::Timestamp;
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler, ServiceExt as _,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, GetPromptRequestParams,
+        GetPromptResponse, Implementation, ListPromptsResult, ListToolsResult,
+        PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    },
+    service::{RequestContext, ServerInitializeError},
+};
+use serde_json::{Value, json};
+use tokio::{sync::RwLock, task::JoinError};
+
+use crate::{
+    failure::Failure,
+    operate::mcp::{
+        McpArgs,
+        call::{ANSWER_MAX, Call, READ_MAX, Session},
+        input::Input,
+        prompts::{self, INSTRUCTIONS},
+        refusal::Refusal,
+        rules::{plans::Plans, texts::untrusted},
+        tools::{Effect, Tool, tools},
+    },
+    shell::{Outcome, Signals},
+};
+
+/// How long the end waits for calls that read. They make letters visible again, which would be so by itself soon.
+/// Clients give a server two seconds.
+const READS_END: Duration = Duration::from_millis(1_500);
+
+/// The most characters of what a failure says.
+const FAILURE_MAX: usize = 2_000;
+
+struct Server {
+    session: Arc<Session>,
+    tools: Arc<[Tool]>,
+    running: Running,
+}
+
+/// Each call holds one of these for reading until all that it has begun has ended.
+#[derive(Clone, Default)]
+struct Running {
+    changes: Arc<RwLock<()>>,
+    reads: Arc<RwLock<()>>,
+}
+
+/// Serves until the input ends, or until a signal. Calls that run then end first.
+pub async fn serve(args: McpArgs, now: fn() -> Timestamp) -> Result<Outcome, Failure> {
+    let mut signals = Signals::listen()?;
+    let has_ended: Arc<AtomicBool> = Arc::default();
+    let running = Running::default();
+    let server = Server {
+        tools: tools(&args).into(),
+        session: Arc::new(Session {
+            args,
+            now,
+            plans: Mutex::new(Plans::new()),
+            has_ended: Arc::clone(&has_ended),
+        }),
+        running: running.clone(),
+    };
+    let transport = (Input::new(Arc::clone(&has_ended)), tokio::io::stdout());
+    let served = async {
+        match server.serve(transport).await {
+            Ok(service) => service.waiting().await.map(drop).map_err(|error| error.to_string()),
+            // The input has ended before a client said anything.
+            Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    let served = tokio::select! {
+        served = served => served,
+        () = signals.any() => Ok(()),
+    };
+    has_ended.store(true, Ordering::Relaxed);
+    drop(running.changes.write().await);
+    let _ = tokio::time::timeout(READS_END, running.reads.write()).await;
+    served.map(|()| Outcome::Success).map_err(Failure::Refused)
+}
+
+impl Server {
+    async fn answer(
+        &self,
+        tool: &Tool,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Value, Refusal> {
+        let matches = tool.parse(&request.arguments.unwrap_or_default())?;
+        let call = Call::of(Arc::clone(&self.session));
+        let is_reading = tool.effect == Effect::Reads;
+        let Running { changes, reads } = &self.running;
+        let runs = Arc::clone(if is_reading { reads } else { changes }).read_owned().await;
+        let work = tool.run(matches, call.clone());
+        // In a task of its own: a call that is given up still has to make the letters visible that it has hidden.
+        let mut work = tokio::spawn(async move {
+            let answer = work.await;
+            drop(runs);
+            answer
+        });
+        tokio::select! {
+            done = &mut work => return ended(done),
+            () = context.ct.cancelled() => {}
+            () = tokio::time::sleep(READ_MAX), if is_reading => {}
+        }
+        call.stop();
+        let rest = if is_reading { ANSWER_MAX - READ_MAX } else { Duration::MAX };
+        match tokio::time::timeout(rest, work).await {
+            Ok(done) => ended(done),
+            Err(_) => Err(Refusal::NoAnswer(ANSWER_MAX.as_secs())),
+        }
+    }
+}
+
+fn ended(done: Result<Result<Value, Refusal>, JoinError>) -> Result<Value, Refusal> {
+    done.unwrap_or_else(|error| Err(Refusal::Usage(error.to_string())))
+}
+
+/// A failure as an agent sees it: its name is ours, and what it says may quote others.
+fn failed(refusal: &Refusal) -> CallToolResult {
+    let says = untrusted(&refusal.to_string(), FAILURE_MAX);
+    CallToolResult::structured_error(json!({ "failure": refusal.name(), "says": says }))
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_prompts().build();
+        let comeback = Implementation::new("comeback", env!("CARGO_PKG_VERSION"));
+        ServerConfig::new(capabilities).with_server_info(comeback).with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.tools.iter().map(Tool::described).collect();
+        Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let tools = Arc::clone(&self.tools);
+        let Some(tool) = tools.iter().find(|tool| tool.name == request.name) else {
+            let text = format!("there is no tool {}", request.name);
+            return Err(ErrorData::invalid_params(text, None));
+        };
+        let answer = self.answer(tool, request, &context).await;
+        Ok(answer.map_or_else(|refusal| failed(&refusal), CallToolResult::structured).into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::all()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let prompt = prompts::get(&request.name).map(Into::into);
+        let text = format!("there is no prompt {}", request.name);
+        prompt.ok_or_else(|| ErrorData::invalid_params(text, None))
+    }
+}
