@@ -217,6 +217,8 @@ class ReadTest(CloudTest):
             self.assertEqual(status.keys(), self.cloud.comeback("status").keys())
             self.assertEqual(status["functions"][0]["function"], FUNCTION)
 
+
+class TextTest(CloudTest):
     async def test_a_text_of_others_is_bounded_data_and_payloads_are_not_shown(self) -> None:
         self.cloud.fail(("33333333-aaaa", "Evil\u202e"), message=ORDER)
         self.cloud.give_up(ORDER[:16], 1, ErrorType="call cancel")

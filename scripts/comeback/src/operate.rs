@@ -105,12 +105,12 @@ pub enum Operate {
     /// printed. AWS is asked only while the page is open. `comeback local` has the same page at its own address.
     #[command(after_help = "Example: comeback web --since 6h")]
     Web(web::WebArgs),
-    /// Serve these commands to an agent, by the Model Context Protocol on standard input and output.
+    /// Serve these commands to an agent: the Model Context Protocol.
     ///
-    /// An agent's program starts it. Each tool is a command, and its result is what --json says. Without options, an
-    /// agent can only read, and sees no payloads. With --allow-changes, a change takes the token of a plan: it says what
-    /// and how many, holds for ten minutes and one use, and is refused if what it names has changed. Texts that come
-    /// from functions and events are marked as data.
+    /// The program of an agent starts it, and speaks with it on standard input and output. Each tool is a command, and
+    /// its result is what --json says. Without options, an agent can only read, and sees no payloads. With
+    /// --allow-changes, a change takes the token of a plan: it says what and how many, holds for ten minutes and one use,
+    /// and is refused if what it names has changed. Texts that come from functions and events are marked as data.
     #[command(after_help = "Example: claude mcp add comeback -- comeback mcp --allow-changes")]
     Mcp(mcp::McpArgs),
     /// Print the completions for a shell.
