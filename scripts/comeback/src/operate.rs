@@ -112,7 +112,7 @@ pub enum Operate {
     /// --allow-changes, a change takes the token of a plan: it says what and how many, holds for ten minutes and one use,
     /// and is refused if what it names has changed. Texts that come from functions and events are marked as data.
     #[command(after_help = "Example: claude mcp add comeback -- comeback mcp --allow-changes")]
-    Mcp(mcp::McpArgs),
+    Mcp(mcp::options::McpArgs),
     /// Print the completions for a shell.
     #[command(
         after_help = "Example: comeback completions bash > ~/.local/share/bash-completion/completions/comeback"

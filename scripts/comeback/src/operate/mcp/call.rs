@@ -13,10 +13,10 @@ use comeback_core::Timestamp;
 use crate::{
     aws::connect::Connection,
     operate::mcp::{
-        McpArgs,
-        changes::Work,
+        options::McpArgs,
         refusal::Refusal,
         rules::plans::{BadToken, Plan, Plans},
+        work::Work,
     },
 };
 
@@ -95,7 +95,7 @@ impl Call {
         }
         let mut random = [0; 16];
         getrandom::fill(&mut random)
-            .map_err(|error| Refusal::Usage(format!("there is no randomness: {error}")))?;
+            .map_err(|error| Refusal::Failed(format!("there is no randomness: {error}")))?;
         let mut plans = self.session.plans.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Some(plans.keep(plan, (self.session.now)(), random)))
     }

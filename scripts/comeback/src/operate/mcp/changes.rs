@@ -22,6 +22,7 @@ use crate::{
             call::{Call, in_time},
             refusal::Refusal,
             rules::plans::{BadToken, Digest, Plan},
+            work::Work,
         },
         options::SystemOptions,
         waiting::{
@@ -37,13 +38,6 @@ pub const CANCEL: &str = "cancel";
 pub const PAUSE: &str = "pause";
 pub const RESUME: &str = "resume";
 pub const REDRIVE: &str = "redrive";
-
-/// What a plan is to do.
-pub enum Work {
-    Order { order: Order, selection: Selection, system: SystemOptions, rate: u32 },
-    HoldBack { function: String, system: SystemOptions, is_pause: bool },
-    Redrive { selection: letters::Selection, queue: QueueOptions, rate: f64 },
-}
 
 /// What `--dry-run` of the command says, and the token with which its change can be made.
 #[derive(JsonSchema, Serialize)]
@@ -175,7 +169,7 @@ pub async fn order(tool: &str, args: TokenArgs, call: Call) -> Result<OrderJson,
     let goes_on = |tally: &waiting::Tally| call.goes_on() && tried(tally) < plan.number;
     let (tally, ended) = selected.carry_out(Some(*rate), goes_on).await;
     let mut document = selected.document(Some(named.plan));
-    document.interrupted = tried(&tally) < plan.number;
+    document.interrupted = !call.goes_on();
     document.error = text_of(ended);
     document.done = Some(tally);
     Ok(document)
@@ -299,7 +293,7 @@ pub async fn redrive(args: TokenArgs, call: Call) -> Result<dead::OrderJson, Ref
     let goes_on = |tally: &letters::Tally| call.goes_on() && tried(tally) < plan.number;
     let (tally, ended) = letters::carry_out(&order, pace, &queue, goes_on).await;
     let mut document = dead::OrderJson::of(&queue, Some(named.plan));
-    document.interrupted = tried(&tally) < plan.number;
+    document.interrupted = !call.goes_on();
     document.error = text_of(ended);
     document.done = Some(tally);
     Ok(document)

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use crate::{
         aws::connect::Connection,
-        operate::mcp::{McpArgs, tools::tools},
+        operate::mcp::{options::McpArgs, tools::tools},
     };
 
     #[test]

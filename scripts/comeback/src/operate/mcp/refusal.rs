@@ -14,6 +14,8 @@ pub enum Refusal {
     Argument(#[from] BadArgument),
     #[error("{0}")]
     Usage(String),
+    #[error("{0}")]
+    Failed(String),
     #[error(transparent)]
     Token(#[from] BadToken),
     #[error(
@@ -28,6 +30,7 @@ impl Refusal {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Argument(_) | Self::Usage(_) => "usage",
+            Self::Failed(_) => "failed",
             Self::Token(token) => token.name(),
             Self::NoAnswer(_) => "no_answer",
             Self::Command(failure) => name(failure),

@@ -24,9 +24,9 @@ use tokio::{sync::RwLock, task::JoinError};
 use crate::{
     failure::Failure,
     operate::mcp::{
-        McpArgs,
         call::{ANSWER_MAX, Call, READ_MAX, Session},
         input::Input,
+        options::McpArgs,
         prompts::{self, INSTRUCTIONS},
         refusal::Refusal,
         rules::{plans::Plans, texts::untrusted},
@@ -123,7 +123,7 @@ impl Server {
 }
 
 fn ended(done: Result<Result<Value, Refusal>, JoinError>) -> Result<Value, Refusal> {
-    done.unwrap_or_else(|error| Err(Refusal::Usage(error.to_string())))
+    done.unwrap_or_else(|error| Err(Refusal::Failed(error.to_string())))
 }
 
 /// A failure as an agent sees it: its name is ours, and what it says may quote others.

@@ -18,12 +18,12 @@ use crate::operate::{
     },
     doctor::{self, DoctorArgs},
     mcp::{
-        McpArgs,
         call::Call,
         changes::{
             CANCEL, PAUSE, REDRIVE, RESUME, RETRY_NOW, TokenArgs, hold_back, order, plan_order,
             plan_pause, plan_redrive, plan_resume, redrive,
         },
+        options::McpArgs,
         refusal::Refusal,
         rules::{
             arguments::Arguments,
@@ -81,7 +81,7 @@ impl Tool {
                 let args = A::from_arg_matches(&matches);
                 let args = args.map_err(|bad| Refusal::Usage(bad.to_string()))?;
                 let value = serde_json::to_value(run(args, call).await?);
-                let value = value.map_err(|error| Refusal::Usage(error.to_string()))?;
+                let value = value.map_err(|error| Refusal::Failed(error.to_string()))?;
                 Ok(shown(value, &document))
             });
             run
