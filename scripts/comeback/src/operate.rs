@@ -109,8 +109,8 @@ pub enum Operate {
     ///
     /// The program of an agent starts it, and speaks with it on standard input and output. Each tool is a command, and
     /// its result is what --json says. Without options, an agent can only read, and sees no payloads. With
-    /// --allow-changes, a change takes the token of a plan: it says what and how many, holds for ten minutes and one use,
-    /// and is refused if what it names has changed. Texts that come from functions and events are marked as data.
+    /// --allow-changes, a change takes the token of a plan: it says what and how many, holds for ten minutes and one
+    /// use, and is refused if what it names has changed. Texts that come from functions and events are marked as data.
     #[command(after_help = "Example: claude mcp add comeback -- comeback mcp --allow-changes")]
     Mcp(mcp::options::McpArgs),
     /// Print the completions for a shell.

@@ -1,8 +1,8 @@
 //! Shows a document of `--json` to an agent: what others wrote is bounded and wrapped, as the schema says.
 //!
 //! A model reads everything as text, and somebody who can make a function fail can write an error message that looks
-//! like an order. So such a text is always the member `untrusted_text` of an object of its own. No string has characters
-//! that a person who watches the agent can't see.
+//! like an order. So such a text is always the member `untrusted_text` of an object of its own. No string has
+//! characters that a person who watches the agent can't see.
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
