@@ -11,7 +11,7 @@ use std::{
 use comeback_core::Timestamp;
 
 use crate::{
-    aws::connect::Connection,
+    aws::{Aws, connect::Connection},
     operate::mcp::{
         options::McpArgs,
         refusal::Refusal,
@@ -23,8 +23,12 @@ use crate::{
 /// A call that reads stops reading after this time, and says what it has found.
 pub const READ_MAX: Duration = Duration::from_secs(10);
 
-/// A call that reads answers within this time, whatever happens. Clients wait for a minute, people don't.
+/// A call answers within this time if the account is away. People don't wait for longer.
 pub const ANSWER_MAX: Duration = Duration::from_secs(14);
+
+/// A call that reads may take this long in an account that answers: Lambda allows 15 calls a second, and `doctor` makes
+/// several for each function. Clients wait for a minute.
+pub const SLOW_MAX: Duration = Duration::from_secs(55);
 
 /// What the calls of a server have in common.
 pub struct Session {
@@ -54,6 +58,18 @@ impl Call {
     pub fn goes_on(&self) -> bool {
         let flags = [&self.is_stopped, &self.session.has_ended];
         flags.iter().all(|flag| !flag.load(Ordering::Relaxed))
+    }
+
+    /// Refuses to change anything if the call was stopped while its plan was checked.
+    pub fn still(&self) -> Result<(), Refusal> {
+        if self.goes_on() { Ok(()) } else { Err(Refusal::Stopped) }
+    }
+
+    /// Whether the account answers at all, also if it refuses.
+    pub async fn is_there(&self) -> bool {
+        let Ok(aws) = Aws::connect(&self.connection(), self.now()).await else { return false };
+        let answer = aws.lambda.list_functions().max_items(1).send().await;
+        answer.as_ref().err().is_none_or(|error| error.as_service_error().is_some())
     }
 
     pub fn now(&self) -> fn() -> Timestamp {

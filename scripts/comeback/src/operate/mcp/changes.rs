@@ -164,6 +164,7 @@ pub async fn order(tool: &str, args: TokenArgs, call: Call) -> Result<OrderJson,
         Ok::<_, Failure>((selected, named))
     };
     let (selected, named) = in_time(reads).await?;
+    call.still()?;
     named.check(&plan)?;
     let tried = |tally: &waiting::Tally| tally.ordered() + tally.too_late + tally.failed;
     let goes_on = |tally: &waiting::Tally| call.goes_on() && tried(tally) < plan.number;
@@ -216,6 +217,7 @@ pub async fn hold_back(tool: &str, args: TokenArgs, call: Call) -> Result<HeldJs
         return Err(BadToken::Unknown.into());
     };
     let held = in_time(Held::find(function, system, *is_pause, call.now())).await?;
+    call.still()?;
     if digest(&held) != plan.digest {
         return Err(BadToken::Changed.into());
     }
@@ -287,6 +289,7 @@ pub async fn redrive(args: TokenArgs, call: Call) -> Result<dead::OrderJson, Ref
         Ok::<_, Failure>((queue, order, named))
     };
     let (queue, order, named) = in_time(reads).await?;
+    call.still()?;
     named.check(&plan)?;
     let pace = Pace { letters_per_second: Some(*rate), batches: 1 };
     let tried = |tally: &letters::Tally| tally.done() + tally.kept_back();

@@ -14,6 +14,8 @@ pub enum Refusal {
     Argument(#[from] BadArgument),
     #[error("{0}")]
     Usage(String),
+    #[error("the call was stopped before it changed anything: make a new plan")]
+    Stopped,
     #[error("{0}")]
     Failed(String),
     #[error(transparent)]
@@ -30,6 +32,7 @@ impl Refusal {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Argument(_) | Self::Usage(_) => "usage",
+            Self::Stopped => "stopped",
             Self::Failed(_) => "failed",
             Self::Token(token) => token.name(),
             Self::NoAnswer(_) => "no_answer",

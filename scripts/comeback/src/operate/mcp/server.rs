@@ -24,7 +24,7 @@ use tokio::{sync::RwLock, task::JoinError};
 use crate::{
     failure::Failure,
     operate::mcp::{
-        call::{ANSWER_MAX, Call, READ_MAX, Session},
+        call::{ANSWER_MAX, Call, READ_MAX, SLOW_MAX, Session},
         input::Input,
         options::McpArgs,
         prompts::{self, INSTRUCTIONS},
@@ -114,10 +114,19 @@ impl Server {
             () = tokio::time::sleep(READ_MAX), if is_reading => {}
         }
         call.stop();
-        let rest = if is_reading { ANSWER_MAX - READ_MAX } else { Duration::MAX };
-        match tokio::time::timeout(rest, work).await {
+        if !is_reading {
+            return ended(work.await);
+        }
+        let is_there = tokio::time::timeout(ANSWER_MAX - READ_MAX, call.is_there());
+        tokio::select! {
+            done = &mut work => return ended(done),
+            is_there = is_there => if is_there != Ok(true) {
+                return Err(Refusal::NoAnswer(ANSWER_MAX.as_secs()));
+            }
+        }
+        match tokio::time::timeout(SLOW_MAX - ANSWER_MAX, work).await {
             Ok(done) => ended(done),
-            Err(_) => Err(Refusal::NoAnswer(ANSWER_MAX.as_secs())),
+            Err(_) => Err(Refusal::NoAnswer(SLOW_MAX.as_secs())),
         }
     }
 }
