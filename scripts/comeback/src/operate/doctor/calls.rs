@@ -1,6 +1,9 @@
 //! The calls that only the doctor makes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use aws_sdk_dynamodb::types::{KeySchemaElement, TableDescription, TimeToLiveStatus};
 use aws_sdk_lambda::types::LastUpdateStatus;
@@ -8,13 +11,14 @@ use comeback_core::{
     arn::{self, FunctionArn},
     contract::TABLE,
     notice::PREFIX,
+    time::earlier,
 };
 use futures_util::future::{OptionFuture, join_all};
 
 use crate::{
     account::{
         bucket::{Bucket, bucket_name, everything_in, records_of},
-        fault::Answer,
+        fault::{Answer, Clock},
         function::{Function, InvokeConfig, Running, State},
         mapping::Mapping,
         names::key_arn,
@@ -25,14 +29,19 @@ use crate::{
         tags::Previous,
     },
     aws::{Aws, existing, fault, reads},
-    operate::doctor::{
-        denials::{actions, denied},
-        rules::{
-            facts::{
-                Consumer, Keys, KnownBy, Ledger, RecordBucket, RetryQueue, Source, Table, Target,
+    operate::{
+        doctor::{
+            denials::{actions, denied},
+            rules::{
+                errors::DAYS,
+                facts::{
+                    Consumer, Keys, KnownBy, Ledger, RecordBucket, RetryQueue, Source, Table,
+                    Target,
+                },
+                ledger::actions_on_ledger,
             },
-            ledger::actions_on_ledger,
         },
+        handler_log::log_lines,
     },
 };
 
@@ -281,4 +290,28 @@ fn table_of(it: &TableDescription) -> Table {
             (status, key(index.key_schema()))
         }),
     }
+}
+
+/// The policies of errors that have decided lately, by the handler's log.
+pub async fn errors_decided(aws: &Aws, handler: &Function) -> Answer<BTreeSet<String>> {
+    let Ok(settings) = handler.settings() else { return Ok(BTreeSet::new()) };
+    let names: Vec<_> = settings.rules.policies.of_errors().map(|own| own.name.clone()).collect();
+    if names.len() < 2 {
+        return Ok(BTreeSet::new());
+    }
+    let from = earlier(aws.now(), Duration::from_hours(24) * DAYS);
+    let decided = async |name: &String| {
+        let pattern = format!("{{ $.policy = {} }}", serde_json::Value::from(name.as_str()));
+        let mut has = false;
+        log_lines(aws, &handler.log_group, &pattern, from, |_| {
+            has = true;
+            false
+        })
+        .await
+        .map(|()| has)
+    };
+    let decided = join_all(names.iter().map(decided)).await;
+    let decided: Vec<bool> = decided.into_iter().collect::<Result<_, _>>()?;
+    let names = names.into_iter().zip(decided).filter(|(_, decided)| *decided);
+    Ok(names.map(|(name, _)| name).collect())
 }

@@ -129,6 +129,12 @@ async fn buckets<'a>(
 }
 
 impl Account {
+    /// The retry queues of the other handlers.
+    fn queues_of_others(&self, handler: &Function) -> BTreeMap<String, String> {
+        let others = self.retry_queues.iter().filter(|(_, of)| *of != handler.name());
+        others.map(|(arn, of)| (arn.clone(), of.clone())).collect()
+    }
+
     /// The buckets of a system with these retry queues, and whether its `RECORD_BUCKETS` names each.
     fn buckets_of(&self, handler: &Function, queues: &BTreeSet<String>) -> Vec<(&Bucket, bool)> {
         let listed = handler.settings().map(|it| it.record_buckets).unwrap_or_default();
@@ -259,27 +265,26 @@ async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) 
         denied(aws, role, &["sqs:SendMessage"], vec![dead_letters_arn.clone()]),
         calls::ledger(aws, handler),
     );
-    let buckets = buckets.into_iter();
-    let buckets = buckets.map(|it| calls::record_bucket(aws, handler, it, &targets));
+    let buckets = buckets.into_iter().map(|it| calls::record_bucket(aws, handler, it, &targets));
     let buckets = join_all(buckets).await;
     let with_keys: Vec<_> = queues.iter().map(|it| &it.queue).chain([&dead_letters]).collect();
-    let (metrics, invocations, keys) = tokio::join!(
+    let (metrics, invocations, keys, errors_decided) = tokio::join!(
         metrics::metrics(aws, handler, &targets, &sources, &dead_letters),
         calls::invocations(aws, handler, &targets),
         calls::keys(aws, handler, &with_keys, &buckets, &targets),
+        calls::errors_decided(aws, handler),
     );
     for (target, may_be_invoked) in targets.iter_mut().zip(invocations) {
         target.may_be_invoked = may_be_invoked;
     }
     let others = account.others(&targets);
-    let queues_of_others = account.retry_queues.iter().filter(|(_, of)| *of != handler.name());
     Some(Facts {
         handler: handler.clone(),
         running,
         functions: account.functions.keys().cloned().collect(),
         mappings,
         queues,
-        queues_of_others: queues_of_others.map(|(arn, of)| (arn.clone(), of.clone())).collect(),
+        queues_of_others: account.queues_of_others(handler),
         dead_letters,
         dead_letters_denied: dead_letters_denied.map(actions),
         targets,
@@ -288,6 +293,7 @@ async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) 
         keys,
         others,
         ledger,
+        errors_decided,
         metrics,
     })
 }

@@ -7,6 +7,7 @@
 
 mod buckets;
 mod dead_letters;
+pub mod errors;
 pub mod facts;
 pub mod finding;
 pub mod fix;

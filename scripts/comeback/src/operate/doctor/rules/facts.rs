@@ -40,6 +40,8 @@ pub struct Facts {
     /// Whether the destinations of all other functions could be read. If not, `targets` may be incomplete.
     pub others: Answer<()>,
     pub ledger: Option<Ledger>,
+    /// The names of the policies of errors that have decided lately. Nobody asks for them where there is only one.
+    pub errors_decided: Answer<BTreeSet<String>>,
     /// CloudWatch's values for [`Metric::PERIOD`], by metric and function or queue. Missing values are zero.
     pub metrics: Answer<BTreeMap<(Metric, String), f64>>,
 }

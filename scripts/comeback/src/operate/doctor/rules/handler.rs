@@ -15,6 +15,7 @@ use crate::{
         names::{is_queue, last},
     },
     operate::doctor::rules::{
+        errors::errors,
         facts::Facts,
         finding::Examined,
         fix::Fix,
@@ -51,6 +52,7 @@ pub fn examine_handler(facts: &Facts) -> Examined {
                 .why("At its quota a queue delivers nothing more, without an error.");
         }
         policies(&mut it, facts, settings);
+        errors(&mut it, facts, settings);
     }
     code(&mut it, handler);
     network(&mut it, facts);

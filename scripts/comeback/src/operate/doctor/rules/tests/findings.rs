@@ -98,7 +98,7 @@ fn one_of_anything_is_not_counted_as_several() {
 }
 
 /// Ways to break a system, and the only finding that each leads to.
-const BREAKS: [(&str, Break); 97] = [
+const BREAKS: [(&str, Break); 99] = [
     ("handler_inactive", |it| it.running.state = state("Failed")),
     ("handler_inactive", |it| it.running.state = state("Inactive")),
     ("update_failed", |it| {
@@ -110,6 +110,13 @@ const BREAKS: [(&str, Break); 97] = [
     ("nothing_retried", |it| set(it, "NON_RETRYABLE_ERRORS", "*")),
     ("nothing_retried", |it| {
         set(it, "POLICIES", r#"{"orders":{"NON_RETRYABLE_ERRORS":["A","*"]}}"#)
+    }),
+    ("error_hidden", |it| {
+        set(it, "POLICIES", r#"{"*":{"ERRORS":{"app.*":{},"app.Down":{"MAX_AGE":"2d"}}}}"#)
+    }),
+    ("error_unmatched", |it| {
+        set(it, "POLICIES", r#"{"orders":{"ERRORS":{"Down":{},"Limited":{}}}}"#);
+        it.errors_decided = Ok(["Down of orders".to_owned()].into());
     }),
     ("queue_public", |it| retry(it).policy = for_everyone()),
     ("queue_public", |it| dead(it).policy = for_everyone()),

@@ -103,6 +103,7 @@ pub fn healthy() -> Facts {
             expiry: Ok(Some("expires_at".to_owned())),
             denied: Ok(Vec::new()),
         }),
+        errors_decided: Ok(BTreeSet::new()),
         metrics: Ok(BTreeMap::new()),
     }
 }
