@@ -1,6 +1,6 @@
 //! Each promise of the README and of SECURITY.md has a row in `docs/design/claims.md`, and each row has evidence that
 //! exists.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tracked files can be read, and have these parts")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tracked files can be read")]
 
 use std::{fs, path::Path, sync::LazyLock};
 
