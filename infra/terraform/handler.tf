@@ -240,12 +240,12 @@ locals {
     ],
     local.record_reading,
     [
-      # With it, S3 tells a record that is gone from one that the handler may not read.
+      # With it, S3 tells a record that is gone from one that the handler may not read. The condition s3:prefix is one of
+      # lists only, and this is asked for a read, which names no prefix.
       for arn in [local.bucket_arn] : {
-        Effect    = "Allow"
-        Action    = local.record.handler.bucket
-        Resource  = [arn]
-        Condition = { StringLike = { "s3:prefix" = "${local.record.prefix}*" } }
+        Effect   = "Allow"
+        Action   = local.record.handler.bucket
+        Resource = [arn]
       } if local.has_bucket
     ],
     [

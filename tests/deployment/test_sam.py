@@ -346,7 +346,6 @@ class RecordsTest(unittest.TestCase):
                 self.assertEqual(get["Resource"], [f"{arn}/{self.PREFIX}*" for arn in arns])
                 self.assertEqual(listed(get["Action"]), self.CONTRACT["handler"]["objects"])
                 self.assertEqual((list_["Action"], list_["Resource"]), ("s3:ListBucket", arns))
-                self.assertEqual(list_["Condition"], {"StringLike": {"s3:prefix": f"{self.PREFIX}*"}})
                 self.assertEqual([each["Resource"] for each in self.allowed(made, "OperatePolicy")], [get["Resource"]])
                 for policy in ("HandlerRole", "OperatePolicy"):
                     self.assertEqual([each["Action"] for each in self.allowed(made, policy, "kms:")], ["kms:Decrypt"])

@@ -127,11 +127,6 @@ export class RetryHandler extends lambda.Function {
     this.statements.allow(actions, resources);
   }
 
-  /** The same, under conditions. */
-  public allowIf(conditions: Conditions, actions: string[], ...resources: string[]): void {
-    this.statements.allow(actions, resources, conditions);
-  }
-
   /** Creates an alias that CodeDeploy moves to each new version, and back if that version fails. */
   private deployedBy(deploymentConfig: codedeploy.ILambdaDeploymentConfig): lambda.Alias {
     const alias = new lambda.Alias(this, 'Live', { aliasName: 'live', version: this.currentVersion });

@@ -71,8 +71,9 @@ export class Records extends Construct {
     handler.addEnvironment('RECORD_BUCKETS', this.bucket.bucketName);
     const { objects, versions, bucket: ofBucket, key } = RECORDS.handler;
     handler.allow(bucket ? [...objects, ...versions] : objects, this.bucket.arnForObjects(`${RECORDS.prefix}*`));
-    // With this permission, S3 says of an object that is gone that it is, and otherwise that it is denied.
-    handler.allowIf({ StringLike: { 's3:prefix': [`${RECORDS.prefix}*`] } }, ofBucket, this.bucket.bucketArn);
+    // With this permission, S3 says of an object that is gone that it is, and otherwise that it is denied. The condition
+    // s3:prefix is one of lists only, and this is asked for a read, which names no prefix.
+    handler.allow(ofBucket, this.bucket.bucketArn);
     this.key?.grant(handler, ...key);
     if (encryptionKey) this.allowNotifierToUse(encryptionKey);
   }

@@ -323,8 +323,7 @@ run "records_of_any_size_go_to_a_bucket_that_tells_each_functions_own_queue" {
           Effect = "Allow", Action = ["s3:GetObject"], Resource = ["arn:aws:s3:::comeback-records/aws/lambda/async/*"]
         },
         {
-          Effect    = "Allow", Action = ["s3:ListBucket"], Resource = ["arn:aws:s3:::comeback-records"]
-          Condition = { StringLike = { "s3:prefix" = "aws/lambda/async/*" } }
+          Effect = "Allow", Action = ["s3:ListBucket"], Resource = ["arn:aws:s3:::comeback-records"]
         },
       ] : contains([for it in jsondecode(aws_iam_role_policy.handler.policy).Statement : jsonencode(it)], jsonencode(expected))
     ])
