@@ -105,7 +105,7 @@ fn record(size: usize, members: &str, part: &str) -> String {
 
 /// Messages of the largest size, each as its body and the value of an attribute. Their parts are what takes the most
 /// memory in Rust or in JSON for its size: members without a name, and quotes and control characters.
-fn messages() -> [(&'static str, String, Option<String>); 9] {
+fn messages() -> [(&'static str, String, Option<String>); 10] {
     const MEMBER: &str = r#""":1,"#;
     const QUOTE: &str = r#"\""#;
     let full = |members, part| record(MESSAGE_MAX, members, part);
@@ -124,6 +124,7 @@ fn messages() -> [(&'static str, String, Option<String>); 9] {
     // In the text of a topic's message, quotes and backslashes are escaped once more.
     let topics = record(MESSAGE_MAX / 2 - 1_000, r#""requestPayload":"FILL""#, QUOTE);
     let topics = json!({ "Type": "Notification", "Message": topics }).to_string();
+    let notice = r#"{"Records":[FILL{"eventSource":"aws:s3"}]}"#;
     [
         ("metadata with many members", metadata, None),
         ("an event with many members", full(r#""requestPayload":{FILL"a":1}"#, MEMBER), None),
@@ -133,6 +134,7 @@ fn messages() -> [(&'static str, String, Option<String>); 9] {
         ("a record with many members", full(r#"FILL"requestPayload":1"#, MEMBER), None),
         ("a topic's message", topics, None),
         ("no JSON", filled(MESSAGE_MAX, "FILL", "\""), None),
+        ("a notice of S3 of many objects", filled(MESSAGE_MAX, notice, "1,"), None),
         (
             "a long attribute",
             record(1_000, r#""requestPayload":1"#, "x"),

@@ -20,6 +20,10 @@ use crate::{arn::is_function_name, attribute::acceptable_json, json::Object};
 /// What the keys of all failure records begin with. The name of the function follows, then the date.
 pub const PREFIX: &str = "aws/lambda/async/";
 
+/// How many objects a notice may be about. S3 has never been seen to name more than one, and anybody who may send to the
+/// queue could name half a million in a megabyte.
+const OBJECTS_MAX: usize = 100;
+
 /// Where a failure record lies.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Location {
@@ -98,7 +102,10 @@ impl Notice {
             return Some(of_notification(&read.next()??).map_or(Self::Other, Self::Record));
         }
         let is_of_s3 = read.any(|record| record.is_some());
-        is_of_s3.then(|| Self::Several(records.into_iter().map(alone).collect()))
+        is_of_s3.then(|| match records.len() {
+            ..=OBJECTS_MAX => Self::Several(records.into_iter().map(alone).collect()),
+            _ => Self::Other,
+        })
     }
 }
 
@@ -243,6 +250,17 @@ mod tests {
         let other = || Some(Notice::Other);
         let each = [None, None, record(), record(), other(), record()];
         assert_eq!(Vec::from_iter(notices.iter().map(|notice| read(notice))), each);
+    }
+
+    #[test]
+    fn a_notice_of_more_than_100_objects_is_not_split() {
+        let entry = r#"{"eventSource":"aws:s3"}"#;
+        for (count, is_split) in [(2, true), (100, true), (101, false), (40_000, false)] {
+            let body = format!(r#"{{"Records":[{}]}}"#, vec![entry; count].join(","));
+            let notice = read(&body);
+            assert_eq!(matches!(notice, Some(Notice::Several(_))), is_split, "{count}");
+            assert_eq!(notice == Some(Notice::Other), !is_split, "{count}");
+        }
     }
 
     #[test]
