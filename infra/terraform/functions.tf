@@ -97,7 +97,7 @@ resource "aws_lambda_function_event_invoke_config" "this" {
   }
 
   # Lambda refuses a destination to which the function's role may not send. No failure may arrive before the queue has
-  # its policy and its mapping, and the bucket all of its own.
+  # its policy and its mapping, and the bucket its policy, its lifecycle and its notifications.
   depends_on = [
     aws_iam_role_policy.sender,
     aws_sqs_queue_policy.retry,

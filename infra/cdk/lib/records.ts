@@ -41,9 +41,9 @@ export interface RecordsProps {
 }
 
 /**
- * The bucket of failure records, which tells the retry queues of each record. S3 itself tells them of records in a
+ * The bucket of failure records, and how the retry queues are notified of each record. S3 itself notifies them for a
  * bucket of ours. A user's bucket has only one notification configuration, which is the user's own, so EventBridge
- * does.
+ * notifies them.
  */
 export class Records extends Construct {
   public readonly bucket: s3.IBucket;
@@ -71,16 +71,16 @@ export class Records extends Construct {
     handler.addEnvironment('RECORD_BUCKETS', this.bucket.bucketName);
     const { objects, versions, bucket: ofBucket, key } = RECORDS.handler;
     handler.allow(bucket ? [...objects, ...versions] : objects, this.bucket.arnForObjects(`${RECORDS.prefix}*`));
-    // With this permission, S3 says of an object that is gone that it is, and otherwise that it is denied. The condition
-    // s3:prefix is one of lists only, and this is asked for a read, which names no prefix.
+    // With this permission, S3 says that an object is gone, and without it that access is denied. The condition s3:prefix
+    // is one of lists only, and this is asked for a read, which names no prefix.
     handler.allow(ofBucket, this.bucket.bucketArn);
     this.key?.grant(handler, ...key);
     if (encryptionKey) this.allowNotifierToUse(encryptionKey);
   }
 
   /**
-   * Tells a queue of records: of all, or of those of the only function whose messages it takes. Records of a function
-   * that uses the bucket no more may still arrive, so this doesn't depend on whether the function uses it.
+   * Notifies a queue of all records, or of those of the only function whose messages it takes. Records of a function
+   * that no longer uses the bucket may still arrive, so this doesn't depend on whether the function uses it.
    */
   public notify(queue: RetryQueue, functionName?: string): void {
     if (this.notified.has(queue)) return;
@@ -102,7 +102,7 @@ export class Records extends Construct {
     queue.allowService('events.amazonaws.com', rule.attrArn);
   }
 
-  /** Exempts the role of an attached function from the denial of putting; it also needs the permission. */
+  /** Exempts the role of an attached function from the bucket's denial of puts. It needs the permission, too. */
   public exempt(roleArn: string): void {
     this.own?.allowPut(roleArn);
   }

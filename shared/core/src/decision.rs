@@ -151,9 +151,9 @@ impl<'a> Judgement<'a> {
         Self { failure, ..self }.decided(home, rules, now)
     }
 
-    /// The decision when the record could not be fetched, or the notices not be sent that replace the message, because
-    /// of a fault that this handler has seen `since` then. The message waits until the bucket can be read, or the queue
-    /// takes them. It is given up only before SQS would delete it.
+    /// The decision when the record could not be fetched, or the notices that replace the message could not be sent,
+    /// because of a fault that this handler has seen `since` then. The message waits until the fault is over, and is
+    /// given up only before SQS would delete it.
     #[must_use]
     pub fn unfetched(self, passes: bool, since: Timestamp, now: Timestamp) -> Self {
         let judgement = Self { schedule: None, ..self };

@@ -152,8 +152,8 @@ where
         Ok(Report { entries: items.into_iter().map(Item::into_entry).collect(), targets })
     }
 
-    /// Settles the messages that were not split, and those of which it is unknown which attempt has failed, or whose
-    /// failure. No other phase concerns them.
+    /// Settles the messages that no later phase concerns: those that were not split, whose records were not read, or of
+    /// which it is unknown which attempt has failed.
     async fn put_back(&self, aside: &[Item<'_>], run: &Run<'_, L, C>) {
         let unsettled = aside.iter().filter(|item| !item.has_ended());
         let tasks: Vec<_> = unsettled.map(|item| Task::of(item, None)).collect();

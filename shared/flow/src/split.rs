@@ -1,8 +1,8 @@
 //! Split: the phase that sends S3's notices of several objects again, as one notice for each object.
 //!
 //! Each of these objects is an event of its own, with its wait, its attempts and its end, so each needs a message of
-//! its own. The notice of all is done once all of the others were sent. If one was not, it comes back, and those that
-//! were sent come twice. The ledger then knows their failures.
+//! its own. The whole notice is done once all of these were sent. If one could not be sent, the whole notice comes
+//! back, and those that were sent come twice. With a ledger, each failure is still acted on once.
 
 use comeback_core::{
     Timestamp,
@@ -45,7 +45,7 @@ pub(crate) async fn split<'e, Q: Queues, L, C: Clock>(
     stream::iter(split).buffer_unordered(CALLS_AT_ONCE).collect().await
 }
 
-/// Sends all that replaces this notice. Returns the first fault.
+/// Sends the notices that replace this one. The error is the first fault.
 async fn send<Q: Queues>(item: &Item<'_>, queues: &Q) -> Result<(), StoreFault> {
     let Some(url) = item.source().and_then(Source::url) else {
         let message = "its eventSourceARN names no queue: set RETRY_QUEUE_URL".to_owned();

@@ -21,7 +21,7 @@ pub struct Bucket {
     /// Whether all four of its settings block public access.
     pub blocks_public: Answer<bool>,
     pub policy: Answer<Option<String>>,
-    /// The key of KMS that encrypts new objects, as the bucket names it.
+    /// The KMS key that encrypts new objects, as the bucket names it.
     pub key: Answer<Option<String>>,
 }
 
@@ -53,8 +53,8 @@ pub fn prefix_of(function: &str) -> String {
     format!("{PREFIX}{function}/")
 }
 
-/// All objects of a bucket. Others report that Lambda accepts a bucket as a destination only if the function's role may put
-/// under every key.
+/// All objects of a bucket. Others report that Lambda accepts a bucket as a destination only if the function's role may
+/// put objects under every key.
 pub fn everything_in(bucket_arn: &str) -> String {
     format!("{bucket_arn}/*")
 }
@@ -116,7 +116,7 @@ struct WrittenFilter {
     and: Option<Box<WrittenFilter>>,
 }
 
-/// An element whose content says nothing here.
+/// An element whose content doesn't matter here.
 #[derive(Deserialize)]
 struct Present {}
 
@@ -194,13 +194,13 @@ struct ByDefault {
     key: Option<String>,
 }
 
-/// The key of KMS in an encryption.
+/// The KMS key in an encryption configuration.
 pub fn key(xml: &str) -> Result<Option<String>, String> {
     let it: Encryption = de::from_str(xml).map_err(|error| error.to_string())?;
     Ok(it.rules.into_iter().find_map(|rule| rule.default?.key))
 }
 
-/// Whether a bucket's policy denies everyone what is not sent by TLS.
+/// Whether a bucket's policy denies requests without TLS to everyone.
 pub fn demands_tls(policy: &str) -> bool {
     let policy: Value = serde_json::from_str(policy).unwrap_or_default();
     let statements = &policy["Statement"];

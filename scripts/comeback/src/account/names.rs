@@ -24,7 +24,7 @@ pub fn queue_arn(name_or_url: &str, function_arn: &str) -> String {
     format!("arn:{}:sqs:{}:{account}:{name}", part(1), part(3))
 }
 
-/// The ARN of a key of KMS, in the function's region and account, unless the key is named by an alias.
+/// The ARN of a KMS key, in the function's region and account, unless the key is named by an alias.
 pub fn key_arn(key: &str, function_arn: &str) -> Option<String> {
     if key.starts_with("alias/") || key.contains(":alias/") {
         return None;

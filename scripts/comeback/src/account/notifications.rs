@@ -1,4 +1,4 @@
-//! What a bucket tells of its objects, and to whom.
+//! A bucket's notifications: whom it notifies of what happens to its objects.
 //!
 //! S3 only replaces a bucket's notifications as a whole. So each part of them is kept as S3 wrote it, known or not, and
 //! a change adds or removes one part.
@@ -32,7 +32,7 @@ enum Kind {
     Other,
 }
 
-/// To whom a bucket tells of which events of which objects.
+/// Whom a bucket notifies, of which events and of which objects.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Notification {
     pub id: String,
@@ -48,14 +48,14 @@ impl Notification {
         self.to.contains(":sqs:")
     }
 
-    /// Whether it tells of each record below this prefix.
+    /// Whether it is sent for each record below this prefix.
     pub fn covers(&self, prefix: &str) -> bool {
         prefix.starts_with(&self.prefix)
             && self.suffix.is_empty()
             && self.events.iter().any(|event| EVENTS.contains(&event.as_str()))
     }
 
-    /// Whether S3 accepts no other notification of records below this prefix beside it.
+    /// Whether S3 accepts no second notification for records below this prefix beside it.
     pub fn overlaps(&self, prefix: &str) -> bool {
         (prefix.starts_with(&self.prefix) || self.prefix.starts_with(prefix))
             && self.events.iter().any(|event| event.starts_with(CREATED))
@@ -157,7 +157,7 @@ impl Notifications {
         }
     }
 
-    /// What S3 is sent to make this the bucket's notifications.
+    /// The request body that makes these the bucket's notifications.
     pub fn xml(&self) -> String {
         let parts: String = self.0.iter().map(|part| part.xml.as_str()).collect();
         format!("<{ROOT} xmlns=\"{XMLNS}\">{parts}</{ROOT}>")

@@ -85,7 +85,7 @@ impl<'a> Buckets<'a> {
         Notifications::read(&xml).map_err(self.unreadable(NOTIFICATIONS.1, bucket))
     }
 
-    /// The key of KMS that encrypts new objects of a bucket.
+    /// The KMS key that encrypts new objects of a bucket.
     pub async fn key(&self, bucket: &str) -> Answer<Option<String>> {
         let xml = self.part(bucket, ENCRYPTION).await?;
         let key = xml.as_deref().map_or(Ok(None), bucket::key);

@@ -26,7 +26,7 @@ pub struct Facts {
     pub layer: Option<Layer>,
     /// The only signers whose layers the function takes; `None` if it takes all.
     pub signers: Option<Vec<String>>,
-    /// The bucket that the function's records go to, or shall go to.
+    /// The bucket that the function's records go to, or will go to.
     pub records: Option<RecordBucket>,
 }
 
@@ -35,7 +35,7 @@ pub struct RecordBucket {
     pub name: String,
     pub arn: String,
     pub notifications: Notifications,
-    /// The key of KMS that encrypts new objects.
+    /// The KMS key that encrypts new objects.
     pub key: Option<String>,
 }
 

@@ -31,7 +31,7 @@ pub struct Order {
     /// attempt. For the managed runtimes.
     #[arg(long, value_name = "LAYER_ARN", requires = "function")]
     pub layer: Option<String>,
-    /// Send the function's failure records to this bucket, which tells the retry queue: no record is too large for a
+    /// Send the function's failure records to this bucket, which notifies the retry queue: no record is too large for a
     /// bucket. The bucket must exist, in the handler's account and region.
     #[arg(long, value_name = "BUCKET", requires = "function", value_parser = bucket)]
     pub records: Option<String>,

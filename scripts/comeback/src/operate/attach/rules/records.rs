@@ -1,7 +1,7 @@
 //! What a function whose records go to a bucket needs: permissions, and a notification of its records to its queue.
 //!
-//! Permissions and notification are about this function's records only, so another function that uses the bucket keeps
-//! its own.
+//! The handler's permissions and the notification are about this function's records only, so another function that uses
+//! the bucket keeps its own. The function's role needs to put objects under all keys.
 
 use serde_json::Value;
 
@@ -93,20 +93,20 @@ pub fn admit(plan: &mut Plan, queue: &RetryQueue, policy: &str, bucket: &RecordB
     }
 }
 
-/// Has the bucket tell the queue of the function's records, unless it does.
+/// Has the bucket notify the queue of the function's records, unless it does already.
 pub fn notify(plan: &mut Plan, function: &Function, queue: &RetryQueue, bucket: &RecordBucket) {
     let prefix = prefix_of(function.name());
     if is_told(bucket, &prefix, queue) {
         return;
     }
-    let becomes = format!("{} is told of {prefix}", queue.name());
+    let becomes = format!("{} is notified of {prefix}", queue.name());
     let step = Step::Notify {
         bucket: bucket.name.clone(),
         id: id(function.name()),
         queue: queue.arn.clone(),
         prefix: Some(prefix),
     };
-    plan.add(step, "nobody is told", becomes);
+    plan.add(step, "nobody is notified", becomes);
 }
 
 pub fn warnings(facts: &Facts, queue: &RetryQueue, is_transparent: bool) -> Vec<String> {
@@ -140,7 +140,7 @@ pub fn warnings(facts: &Facts, queue: &RetryQueue, is_transparent: bool) -> Vec<
     }
     if bucket.notifications.uses_event_bridge() {
         warnings.push(format!(
-            "{} also tells EventBridge: if a rule sends that to a retry queue, each notice comes twice, and without a \
+            "{} also notifies EventBridge: if a rule sends that to a retry queue, each notice comes twice, and without a \
              ledger its event is retried twice",
             bucket.name
         ));
@@ -148,8 +148,8 @@ pub fn warnings(facts: &Facts, queue: &RetryQueue, is_transparent: bool) -> Vec<
     warnings
 }
 
-/// Takes back what [`notify`] and [`admit`] have added. The result is whether the bucket tells no queue of the handler
-/// of any record after that.
+/// Takes back what [`notify`] and [`admit`] have added. The result is whether the bucket then notifies no queue of the
+/// handler any more.
 pub fn forget(plan: &mut Plan, facts: &Facts, before: &Previous) -> bool {
     let Some(bucket) = &facts.records else { return true };
     let id = id(facts.function.name());
@@ -158,7 +158,7 @@ pub fn forget(plan: &mut Plan, facts: &Facts, before: &Previous) -> bool {
     if let Some(Notification { to, .. }) = told {
         let step =
             Step::Notify { bucket: bucket.name.clone(), id, queue: to.clone(), prefix: None };
-        plan.add(step, format!("{} is told of its records", last(to)), "it is not told");
+        plan.add(step, format!("{} is notified of its records", last(to)), "it is not");
     }
     let queue = facts.queues.iter().find(|it| it.name() == before.queue);
     let tells = |queue: &RetryQueue| rest.sent().any(|it| it.to == queue.arn);

@@ -68,7 +68,7 @@ pub enum Refusal {
     )]
     OtherBucket { is: String, other: String },
     #[error(
-        "{bucket} already tells {to} of objects below {prefix} (notification {id}), and S3 has only one notification of an object: remove that, or let its filter leave out {prefix}"
+        "{bucket} already notifies {to} of objects below {prefix} (notification {id}), and S3 accepts no second notification for the same keys: remove that one, or let its filter leave out {prefix}"
     )]
     Told { bucket: String, id: String, to: String, prefix: String },
     #[error(

@@ -23,7 +23,7 @@ use crate::{
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// What nobody but the functions and the handler should do to a bucket.
+/// What nobody but the functions, the handler and operators should do to a bucket.
 const ACTIONS_OF_NOBODY: [&str; 3] = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"];
 
 pub fn examine_bucket(facts: &Facts, bucket: &RecordBucket) -> Examined {
@@ -40,7 +40,7 @@ pub fn examine_bucket(facts: &Facts, bucket: &RecordBucket) -> Examined {
         let finding = it
             .bad(
                 "record_bucket_unlisted",
-                "it tells a retry queue, and RECORD_BUCKETS does not name it",
+                "it notifies a retry queue, and RECORD_BUCKETS does not name it",
             )
             .why("Its events wait until RECORD_BUCKETS does.");
         if let Some(user) = users.first() {
@@ -76,7 +76,7 @@ fn attach(facts: &Facts, user: &str, bucket: &str) -> String {
     facts.command(&format!("attach {user} --records {bucket}"))
 }
 
-/// The names of the retry queues that a bucket tells of a function's records.
+/// The names of the retry queues that a bucket notifies of a function's records.
 pub fn queues_told<'a>(
     facts: &'a Facts,
     bucket: &'a RecordBucket,
@@ -87,7 +87,7 @@ pub fn queues_told<'a>(
     told.filter(|it| facts.has_queue(Some(it.to.as_str()))).map(|it| last(&it.to))
 }
 
-/// Reports records that no retry queue is told of.
+/// Reports records that no retry queue is notified of.
 fn notices(
     it: &mut Examined,
     facts: &Facts,
@@ -101,7 +101,7 @@ fn notices(
         if may_pass_on(it, notifications, PREFIX) {
             return;
         }
-        it.warn("records_unnoticed", "RECORD_BUCKETS names it, and it tells no retry queue of records")
+        it.warn("records_unnoticed", "RECORD_BUCKETS names it, and it notifies no retry queue of records")
             .why("If a function's failures go there, they don't come back. Otherwise take it out of RECORD_BUCKETS.");
         return;
     }
@@ -119,15 +119,15 @@ fn notices(
         let wrong = all().find(is_own);
         let says = match (astray, wrong) {
             (Some(astray), _) => format!(
-                "it tells {} of the records of {user}, and no retry queue",
+                "it notifies {} of the records of {user}, and no retry queue",
                 last(&astray.to)
             ),
             (None, Some(wrong)) => format!(
-                "it tells {} of {}, and not of each new record of {user} below {prefix}",
+                "it notifies {} of {}, and not of each new record of {user} below {prefix}",
                 last(&wrong.to),
                 wrong.about()
             ),
-            (None, None) => format!("it tells nobody of the records of {user}"),
+            (None, None) => format!("it notifies nobody of the records of {user}"),
         };
         it.bad("records_unnoticed", says)
             .why("They stay in the bucket, and their events don't come back.")
@@ -135,7 +135,7 @@ fn notices(
     }
 }
 
-/// Whether somebody is told of records who may pass that on to a retry queue. Says what can't be seen.
+/// Whether the bucket notifies somebody who may pass that on to a retry queue. Says what can't be checked.
 fn may_pass_on(it: &mut Examined, notifications: &Notifications, prefix: &str) -> bool {
     let told = notifications.sent().find(|it| !it.is_to_queue() && it.covers(prefix));
     if let Some(told) = told {
@@ -153,7 +153,7 @@ fn may_pass_on(it: &mut Examined, notifications: &Notifications, prefix: &str) -
     uses_event_bridge
 }
 
-/// Reports retry queues to which S3 may not or can't send what the bucket tells.
+/// Reports retry queues to which S3 may not or can't send the bucket's notifications.
 fn queues(it: &mut Examined, facts: &Facts, bucket: &RecordBucket) {
     let account = facts.handler.arn.split(':').nth(4).unwrap_or_default();
     for queue in &facts.queues {
@@ -265,7 +265,7 @@ fn access(it: &mut Examined, bucket: &Bucket) {
             .by_hand(block);
     } else if blocks == Some(false) {
         it.warn("bucket_unblocked", "it does not block public access")
-            .why("One wrong policy or ACL makes payloads public, unless the account blocks that.")
+            .why("A mistake in a policy or ACL could make payloads public, unless the account blocks that.")
             .by_hand(block);
     }
     if !demands_tls(policy) {

@@ -172,7 +172,7 @@ fn what_can_not_work_with_a_bucket_is_refused_or_warned_of() {
         "a payload near 1 MiB has no room for an envelope",
         "the key's policy must let s3.amazonaws.com use it",
         "records has the key alias/own: let orders-role and handler-role use it",
-        "records also tells EventBridge",
+        "records also notifies EventBridge",
     ];
     assert!(warnings.iter().zip(expected).all(|(it, part)| it.contains(part)), "{warnings:#?}");
     assert_eq!(warnings.len(), expected.len(), "{warnings:#?}");
