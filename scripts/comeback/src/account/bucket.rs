@@ -12,6 +12,9 @@ use crate::account::{
     notifications::{Notification, Notifications},
 };
 
+/// A lifecycle counts in days.
+const DAY: Duration = Duration::from_hours(24);
+
 #[derive(Clone, Debug)]
 pub struct Bucket {
     pub name: String,
@@ -150,7 +153,7 @@ pub fn rules(xml: &str) -> Result<Vec<Rule>, String> {
         Some(Rule {
             id: it.id,
             prefix: filter.prefix().cloned().or(it.prefix).unwrap_or_default(),
-            keeps: Duration::from_hours(24 * days),
+            keeps: DAY.saturating_mul(u32::try_from(days).unwrap_or(u32::MAX)),
             is_partial: filter.is_partial(),
         })
     };

@@ -3,7 +3,7 @@
 //! The handler's permissions and the notification are about this function's records only, so another function that uses
 //! the bucket keeps its own. The function's role needs to put objects under all keys.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     account::{
@@ -69,8 +69,15 @@ pub fn put_statements(function: &Function, bucket: &RecordBucket) -> Vec<Value> 
     let [put, list] = ACTIONS_TO_PUT;
     let key = bucket.key.as_deref().and_then(|key| key_arn(key, &function.arn));
     let key = key.map(|key| statement(&ACTIONS_ON_KEY, &[&key]));
-    let put = statement(&[put], &[&everything_in(&bucket.arn)]);
-    [put, statement(&[list], &[&bucket.arn])].into_iter().chain(key).collect()
+    let account = function.arn.split(':').nth(4).unwrap_or_default();
+    // Once a bucket is deleted, anybody can take its name.
+    let in_account = |action: &str, resource: &str| {
+        let mut statement = statement(&[action], &[resource]);
+        statement["Condition"] = json!({ "StringEquals": { "s3:ResourceAccount": account } });
+        statement
+    };
+    let put = in_account(put, &everything_in(&bucket.arn));
+    [put, in_account(list, &bucket.arn)].into_iter().chain(key).collect()
 }
 
 /// What lets the handler's role read the function's records.

@@ -100,9 +100,15 @@ fn a_function_may_put_into_its_bucket_and_the_handler_may_read_its_own_records_o
         "arn:aws:kms:us-east-1:123456789012:key/1234",
     );
     let allow = |actions: &[&str], on: &str| json!({ "Effect": "Allow", "Action": actions, "Resource": [on] });
+    let in_account = |action: &str, on: &str| {
+        let mut statement = allow(&[action], on);
+        statement["Condition"] =
+            json!({ "StringEquals": { "s3:ResourceAccount": "123456789012" } });
+        statement
+    };
     let put = json!([
-        allow(&["s3:PutObject"], "arn:aws:s3:::records/*"),
-        allow(&["s3:ListBucket"], ARN),
+        in_account("s3:PutObject", "arn:aws:s3:::records/*"),
+        in_account("s3:ListBucket", ARN),
         allow(&["kms:GenerateDataKey", "kms:Decrypt"], key),
     ]);
     assert_eq!(statements(end.send_policy.as_ref().unwrap().as_deref().unwrap()), put);
