@@ -130,8 +130,8 @@ impl Failure<'_> {
         Some(note::Keys::of(function.unqualified(), &self.request_id, payload.get()))
     }
 
-    /// Whether the next attempt sends the payload for which [`Failure::note_keys`] are, after the notes were read. Of an
-    /// event that has an envelope it sends only a part.
+    /// Whether the next attempt sends the whole payload, for which [`Failure::note_keys`] are, after the notes were
+    /// read. Of an event that has an envelope, it sends only a part.
     pub fn sends_whole(&self) -> bool {
         match &self.event {
             Some(Event::Fresh(_)) => true,

@@ -20,7 +20,7 @@ use crate::{arn::is_function_name, attribute::acceptable_json, json::Object};
 /// What the keys of all failure records begin with. The name of the function follows, then the date.
 pub const PREFIX: &str = "aws/lambda/async/";
 
-/// How many objects a notice may be about. S3 has never been seen to name more than one, and anybody who may send to the
+/// How many objects a notice may be about. S3 has never been seen to name more than one, and whoever may send to the
 /// queue could name half a million in a megabyte.
 const OBJECTS_MAX: usize = 100;
 

@@ -1,5 +1,5 @@
-//! `soak [queues | durable | transparent | switching] [EVENTS [SEED]]`: sends many events through the whole system, with real processes, while
-//! handlers are killed. It prints the figures, and fails if anything was lost.
+//! `soak [queues | durable | transparent | switching] [EVENTS [SEED]]`: sends many events through the whole system,
+//! with real processes, while handlers are killed. It prints the figures, and fails if anything was lost.
 //!
 //! Each event fails in the way that its number says. New events are sent as fast as earlier ones end. Meanwhile
 //! handlers are killed with SIGKILL at any point of their work, and the memory of the processes is measured. The

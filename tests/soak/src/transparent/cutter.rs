@@ -1,5 +1,5 @@
-//! A proxy before DynamoDB that kills a handler now and then when it is about to note what Lambda has accepted. What the
-//! handler has sent then is not forwarded, so Lambda has the invocation, and nobody knows its request id.
+//! A proxy before DynamoDB that now and then kills a handler when it is about to note what Lambda has accepted. What
+//! the handler sent is not forwarded, so Lambda has the invocation, and nobody knows its request id.
 
 use std::{
     fs,
