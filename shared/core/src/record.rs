@@ -33,6 +33,7 @@ pub use self::{letter::body_is_message, unreadable::Unreadable};
 use crate::{
     Timestamp,
     arn::{FunctionArn, Home},
+    dead_letter::beginning,
     envelope::{Envelope, REQUEST_ID_MAX},
     error_type::ErrorReport,
     json::Object,
@@ -225,9 +226,12 @@ fn record<'a>(
     }
     let recorded_at = record.text("timestamp").and_then(|text| time::parse(&text));
     let response = record.object("responsePayload");
-    let reported = |name| Some(response.as_ref()?.text(name)?.into_owned());
-    let error =
-        ErrorReport { error_type: reported("errorType"), message: reported("errorMessage") };
+    let reported = |name| response.as_ref()?.text(name);
+    // A record in a bucket may have megabytes of it, and nothing reads more than its beginning.
+    let error = ErrorReport {
+        error_type: reported("errorType").map(Cow::into_owned),
+        message: reported("errorMessage").map(|text| beginning(&text).to_owned()),
+    };
     let (event, policy) = (record.get("requestPayload"), policies.of(target.name()));
     let has_no_envelope = has_no_envelope(message);
     Ok(Failure {
@@ -348,6 +352,17 @@ mod tests {
         include_str!("../fixtures/sns_notification.json"),
         include_str!("../fixtures/eventbridge_event.json"),
     ];
+
+    #[test]
+    fn of_a_long_error_only_the_beginning_is_kept() {
+        let long = format!("120s: {}", "é".repeat(1 << 20));
+        let failure = serde_json::json!({ "errorType": "RetryAfter", "errorMessage": long });
+        let body =
+            RECORD.replace("\"responsePayload\"", &format!(r#""responsePayload":{failure},"was""#));
+        let error = read(&message(&body), None).unwrap().error;
+        assert_eq!(error.retry_after(), Some(std::time::Duration::from_mins(2)));
+        assert_eq!(error.message.as_deref(), Some(&long[..1024]));
+    }
 
     #[test]
     fn a_record_is_the_same_in_an_sns_notification_and_in_an_eventbridge_event() {
