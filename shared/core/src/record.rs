@@ -332,6 +332,9 @@ fn of_notification(failure: Failure<'_>) -> Failure<'static> {
 }
 
 #[cfg(test)]
+mod samples;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
@@ -340,7 +343,7 @@ mod tests {
     };
 
     /// Reads a message of a function without tenants.
-    fn read<'a>(
+    pub(super) fn read<'a>(
         message: &Message<'a>,
         bare_target: Option<&FunctionArn>,
     ) -> Result<Failure<'a>, Unreadable> {
@@ -592,7 +595,7 @@ mod tests {
         Location::of("failure-records", KEY, None).unwrap()
     }
 
-    fn in_sns(text: &str) -> String {
+    pub(super) fn in_sns(text: &str) -> String {
         let text = serde_json::to_string(text).unwrap();
         format!(r#"{{"Type":"Notification","Message":{text}}}"#)
     }

@@ -1,0 +1,182 @@
+//! Samples of every form that AWS publishes, and messages that others have recorded on AWS.
+//!
+//! Recorded ones have their masked parts (ids, times, addresses) filled in. They come from LocalStack's repository: the
+//! test is named below `tests/aws/services`, with the date on which its answers were recorded.
+
+use super::{
+    tests::{in_sns, read},
+    *,
+};
+use crate::testing::{RECORD, message};
+
+macro_rules! fixture {
+    ($name:literal) => {
+        include_str!(concat!("../../fixtures/", $name, ".json"))
+    };
+}
+
+/// A key of a failure record. S3 writes it in the same way everywhere, because it has no special character.
+const KEY: &str = "aws/lambda/async/my-function/2019/11/14/2019-11-14T18.16.05-ac1e49f4";
+
+/// A notice that an object was created: its source, its body, and the bucket, the key and the version that it names.
+type Created = (&'static str, &'static str, &'static str, &'static str, Option<&'static str>);
+
+const CREATED: [Created; 6] = [
+    (
+        "Amazon S3 User Guide, \"Event message structure\", version 2.1",
+        fixture!("samples/s3_put_with_version"),
+        "mybucket",
+        "HappyFace.jpg",
+        Some("096fKKXTRTtl3on89fVO.nfljtsv6qko"),
+    ),
+    (
+        "aws-sam-cli 1.170.0, `sam local generate-event s3 put`",
+        fixture!("samples/s3_put_of_sam_cli"),
+        "example-bucket",
+        "test%2Fkey",
+        None,
+    ),
+    (
+        "s3/test_s3_notifications_sqs.py test_object_created_complete_multipart_upload, 2025-01-21",
+        fixture!("samples/s3_multipart_recorded"),
+        "recorded-bucket",
+        "test-key",
+        None,
+    ),
+    (
+        "s3/test_s3_notifications_sns.py test_object_created_put, 2025-01-21",
+        fixture!("samples/s3_over_sns_recorded"),
+        "recorded-bucket",
+        "bucket-key",
+        None,
+    ),
+    (
+        "Amazon S3 User Guide, \"EventBridge event message structure\", Object created",
+        fixture!("samples/eventbridge_object_created"),
+        "amzn-s3-demo-bucket1",
+        "example-key",
+        Some("IYV3p45BT0ac8hjHg1houSdS1a.Mro8e"),
+    ),
+    (
+        "s3/test_s3_notifications_eventbridge.py test_object_created_put, 2025-01-21",
+        fixture!("samples/eventbridge_object_created_recorded"),
+        "recorded-bucket",
+        "recorded-key",
+        None,
+    ),
+];
+
+/// Notices of S3 that are about no new object.
+const OTHERS: [(&str, &str, Unreadable); 5] = [
+    (
+        "Amazon S3 User Guide, test event of a new notification configuration",
+        fixture!("s3_test_event"),
+        Unreadable::TestEvent,
+    ),
+    (
+        "aws-sam-cli 1.170.0, `sam local generate-event s3 delete`",
+        fixture!("samples/s3_delete_of_sam_cli"),
+        Unreadable::OtherNotice,
+    ),
+    (
+        "s3/test_s3_notifications_sqs.py test_object_created_put_versioned, 2025-01-21",
+        fixture!("samples/s3_delete_marker_recorded"),
+        Unreadable::OtherNotice,
+    ),
+    (
+        "s3/test_s3_notifications_eventbridge.py test_object_created_put, 2025-01-21",
+        fixture!("samples/eventbridge_object_deleted_recorded"),
+        Unreadable::OtherNotice,
+    ),
+    (
+        "s3/test_s3_notifications_eventbridge.py test_object_put_acl, 2025-01-21",
+        fixture!("samples/eventbridge_object_acl_recorded"),
+        Unreadable::OtherNotice,
+    ),
+];
+
+const RECORDED_ID: &str = "6f1b2a52-9c1e-4d0a-8a55-0c5c1c1f3b77";
+
+/// Records of invocations: the source, the body, and the request id, the condition and the error type of the failure.
+type Record = (&'static str, &'static str, Result<Said, Unreadable>);
+type Said = (&'static str, Condition, Option<&'static str>);
+
+const RECORDS: [Record; 7] = [
+    (
+        "AWS Lambda Developer Guide, \"Capturing records of Lambda asynchronous invocations\"",
+        RECORD,
+        Ok(("e4b46cbf-b738-xmpl-8880-a18cdf61200e", Condition::Failed, None)),
+    ),
+    (
+        "lambda_/test_lambda_destinations.py test_retries, 2025-11-25",
+        fixture!("samples/record_recorded"),
+        Ok((RECORDED_ID, Condition::Failed, Some("Exception"))),
+    ),
+    (
+        "lambda_/test_lambda_destinations.py test_maxeventage, 2025-11-27",
+        fixture!("samples/record_too_old_recorded"),
+        Ok((RECORDED_ID, Condition::Failed, Some("Exception"))),
+    ),
+    (
+        "lambda_/test_lambda.py test_reserved_concurrency, 2025-11-25",
+        fixture!("samples/record_without_concurrency_recorded"),
+        Ok((RECORDED_ID, Condition::Paused, None)),
+    ),
+    (
+        "lambda_/test_lambda_destinations.py test_invoke_lambda_eventbridge, 2025-11-24",
+        fixture!("samples/record_over_eventbridge_recorded"),
+        Ok((RECORDED_ID, Condition::Failed, Some("Exception"))),
+    ),
+    (
+        "lambda_/test_lambda_destinations.py test_assess_lambda_destination_invocation, 2025-11-24",
+        fixture!("samples/record_of_success_recorded"),
+        Err(Unreadable::Success),
+    ),
+    (
+        "lambda_/test_lambda_destinations.py test_invoke_lambda_eventbridge, 2025-11-24",
+        fixture!("samples/success_over_eventbridge_recorded"),
+        Err(Unreadable::NoFunction),
+    ),
+];
+
+#[test]
+fn each_notice_of_a_new_object_that_aws_shows_says_where_a_failure_record_lies() {
+    for (source, body, bucket, key, version) in CREATED {
+        let why = read(&message(body), None).unwrap_err();
+        assert_eq!(why, Unreadable::OtherNotice, "no record has such a key: {source}");
+        let location = Location::of(bucket, KEY, version).unwrap();
+        let record = body.replace(key, KEY);
+        let expected = Unreadable::InBucket(Box::new(location));
+        assert_eq!(read(&message(&record), None).unwrap_err(), expected, "{source}");
+        if !record.contains("TopicArn") {
+            assert_eq!(read(&message(&in_sns(&record)), None).unwrap_err(), expected, "{source}");
+        }
+    }
+}
+
+#[test]
+fn other_notices_that_aws_shows_are_no_failures_and_the_test_event_is_told_from_them() {
+    for (source, body, expected) in OTHERS {
+        for body in [body.to_owned(), in_sns(body)] {
+            assert_eq!(read(&message(&body), None).unwrap_err(), expected, "{source}: {body}");
+        }
+    }
+}
+
+#[test]
+fn each_record_that_aws_shows_is_read_as_it_is_and_in_an_sns_notification() {
+    for (source, body, expected) in RECORDS {
+        let expected = expected.map(|(request_id, condition, error_type)| {
+            (request_id.to_owned(), condition, error_type.map(str::to_owned))
+        });
+        let read = |body: &str| {
+            let failure = read(&message(body), None)?;
+            Ok((failure.request_id, failure.condition, failure.error.error_type))
+        };
+        assert_eq!(read(body), expected, "{source}");
+        // A function sends its records to a bus or to a topic.
+        if !body.contains("detail-type") {
+            assert_eq!(read(&in_sns(body)), expected, "{source}");
+        }
+    }
+}
