@@ -38,7 +38,7 @@ const TRANSITION: Duration = Duration::from_millis(100);
 /// The transient states of a mapping after a change, by AWS's names.
 type Transition = &'static [&'static str];
 const ENABLED_FROM_THE_START: Transition = &["Creating", "Enabling"];
-const DISABLED_FROM_THE_START: Transition = &["Creating"];
+const DISABLED_FROM_THE_START: Transition = &[];
 const ENABLING: Transition = &["Enabling"];
 const DISABLING: Transition = &["Disabling"];
 const UPDATING: Transition = &["Updating"];
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!([3_099, 3_100].map(|millis| mapping.polls(at(millis))), [false, true]);
 
         let off = super::Mapping::new(at(0), "m".into(), ARN, "f".into(), &enabled(Some(false)));
-        assert_eq!(states(&off.unwrap(), 0)[1..3], ["Creating", "Disabled"]);
+        assert_eq!(states(&off.unwrap(), 0)[..2], ["Disabled", "Disabled"]);
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl NotificationConfiguration {
         is_queue: impl Fn(&str) -> bool,
     ) -> Result<(), S3Error> {
         for queue in &mut self.queues {
-            queue.check(&is_queue)?;
+            queue.check()?;
             if queue.id.is_empty() {
                 queue.id = ids.uuid();
             }
@@ -115,6 +115,11 @@ impl NotificationConfiguration {
             if self.queues.iter().skip(n + 1).any(|other| queue.overlaps(other)) {
                 return Err(S3Error::argument("QueueConfiguration", &queue.id, AMBIGUOUS));
             }
+        }
+        // S3 looks for the queues only when it finds no other fault.
+        if let Some(absent) = self.queues.iter().find(|queue| !is_queue(&queue.queue)) {
+            let message = "Unable to validate the following destination configurations";
+            return Err(S3Error::argument("Queue", &absent.queue, message));
         }
         Ok(())
     }
@@ -181,13 +186,9 @@ impl NotificationConfiguration {
 }
 
 impl QueueConfiguration {
-    fn check(&mut self, is_queue: impl Fn(&str) -> bool) -> Result<(), S3Error> {
+    fn check(&mut self) -> Result<(), S3Error> {
         if !self.queue.starts_with("arn:aws:sqs:") {
             let message = "The ARN could not be parsed";
-            return Err(S3Error::argument("Queue", &self.queue, message));
-        }
-        if !is_queue(&self.queue) {
-            let message = "Unable to validate the following destination configurations";
             return Err(S3Error::argument("Queue", &self.queue, message));
         }
         let is_sent = |event: &String| EVENTS.contains(&event.as_str());

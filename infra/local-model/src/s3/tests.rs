@@ -118,6 +118,7 @@ fn a_configuration_must_name_a_queue_an_event_and_filters_that_s3_has() {
         changed[name] = value;
         changed
     };
+    let absent = with("Queue", json!("arn:aws:sqs:us-east-1:000000000000:other"));
     for (queues, expected) in [
         (json!([]), Ok(0)),
         (json!([good]), Ok(1)),
@@ -142,10 +143,8 @@ fn a_configuration_must_name_a_queue_an_event_and_filters_that_s3_has() {
         (json!([queue("s3:ObjectRemoved:*", &[])]), Err("The event is not supported")),
         (json!([queue(created, &[("infix", "a")])]), Err("filter rule name must be either")),
         (json!([with("Queue", json!("q"))]), Err("The ARN could not be parsed")),
-        (
-            json!([with("Queue", json!("arn:aws:sqs:us-east-1:000000000000:other"))]),
-            Err("Unable to validate"),
-        ),
+        (json!([absent]), Err("Unable to validate")),
+        (json!([absent, with("Queue", json!("q"))]), Err("The ARN could not be parsed")),
     ] {
         let mut s3 = s3();
         let set = notify(&mut s3, &queues);
