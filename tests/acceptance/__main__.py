@@ -32,7 +32,7 @@ def main() -> int:
     arguments = parsed()
     try:
         account = Account(arguments.endpoint_url, arguments.emulator if arguments.endpoint_url else None)
-        kind = StackOfCalls if account.emulator in ("local", "localstack") else Stack
+        kind = StackOfCalls if account.emulator in ("local", "localstack", "localemu") else Stack
         stack = kind(account, arguments.clean or arguments.name or f"comeback-acceptance-{secrets.token_hex(3)}")
         where = f"account {account.id}, region {account.region}" + (f", {account.url}" if account.url else "")
         print(where, file=sys.stderr)

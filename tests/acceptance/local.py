@@ -1,4 +1,5 @@
-"""Deploys the functions by API calls into the local cloud, which has no CloudFormation and no IAM, and LocalStack."""
+"""Deploys the functions by API calls into the local cloud, which has no CloudFormation and no IAM, and
+LocalStack and its fork LocalEmu."""
 
 import functools
 import secrets

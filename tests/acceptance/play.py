@@ -23,10 +23,10 @@ EMULATOR_PARTS = 8
 
 # The table of docs/acceptance.md. A cell is "yes", or says why an emulator can't handle the scenario or question.
 _PAGE = (Path(__file__).resolve().parents[2] / "docs" / "acceptance.md").read_text()
-ROWS = re.findall(r"^\| (.+) \| (.+) \| (.+) \| (.+) \|$", _PAGE, re.MULTILINE)[1:]
+ROWS = re.findall(r"^\| (.+) \| (.+) \| (.+) \| (.+) \| (.+) \|$", _PAGE, re.MULTILINE)[1:]
 CANT = {
     emulator: {row[0]: row[column] for row in ROWS if row[column] != "yes"}
-    for column, emulator in enumerate(("ministack", "local", "localstack"), 1)
+    for column, emulator in enumerate(("ministack", "local", "localstack", "localemu"), 1)
 }
 
 # A scenario, or a question with its answer.

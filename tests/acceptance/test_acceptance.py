@@ -56,6 +56,7 @@ class AcceptanceTest(unittest.TestCase):
     endpoint: endpoints.Endpoint
     local: tuple[Path, Path, Path] | None
     localstack: str | None
+    localemu: str | None
 
     def setUp(self) -> None:
         self.before = inventory(self.endpoint)
@@ -244,11 +245,17 @@ class AcceptanceTest(unittest.TestCase):
             self.assertEqual(listed(cloud), [])
 
     def test_it_is_green_in_localstack(self) -> None:
+        self.assert_green_in("localstack", self.localstack)
+
+    def test_it_is_green_in_localemu(self) -> None:
+        self.assert_green_in("localemu", self.localemu)
+
+    def assert_green_in(self, package: str, python: str | None) -> None:
         """Takes a minute, so scripts/test leaves it out."""
-        if self.localstack is None:
-            self.skipTest("no LocalStack was given")
-        with endpoints.localstack(self.localstack) as cloud:
-            self.assert_green("localstack", "--name", "localstack", "--endpoint-url", cloud.url)
+        if python is None:
+            self.skipTest(f"no Python with {package} was given")
+        with endpoints.localstack(python, package) as cloud:
+            self.assert_green(package, "--name", package, "--endpoint-url", cloud.url)
             self.assertEqual(listed(cloud), [])
 
     def test_the_page_has_all_scenarios_and_questions(self) -> None:
@@ -267,10 +274,12 @@ def main() -> int:
         help="comeback-local, a Python with awslambdaric, and Node.js packages with aws-lambda-ric",
     )
     parser.add_argument("--localstack", help="a Python with LocalStack")
+    parser.add_argument("--localemu", help="a Python with LocalEmu")
     parser.add_argument("tests", nargs="*", help="only these tests")
     arguments = parser.parse_args()
     AcceptanceTest.zips, AcceptanceTest.comeback = arguments.zips.resolve(), arguments.comeback.resolve()
-    AcceptanceTest.local, AcceptanceTest.localstack = arguments.local, arguments.localstack
+    AcceptanceTest.local = arguments.local
+    AcceptanceTest.localstack, AcceptanceTest.localemu = arguments.localstack, arguments.localemu
     # Stacks are removed while their functions run, which ministack reports as errors of its own.
     with endpoints.ministack(with_iam=True, log_level="CRITICAL") as AcceptanceTest.endpoint:
         result = unittest.main(argv=[sys.argv[0], "--quiet", *arguments.tests], exit=False).result

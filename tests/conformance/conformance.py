@@ -4,6 +4,9 @@ Neither is AWS, but different people wrote them from the same documentation. Whe
 Where they differ, `differences.toml` says which of them is right according to AWS's documentation. The run fails if a
 difference is not in that table, if it has changed, or if a listed one no longer exists.
 
+With `--localstack` or `--localemu`, that emulator takes the place of moto, and the differences are only listed: the
+answer of the local cloud first.
+
 Implementations choose their own identifiers, times and addresses, so placeholders replace them. Identifiers are
 numbered in the order of their first use. So a comparison still shows whether two answers have the same identifier, or
 whether a receive returns a new handle. Error messages are free text and left out; an error is recorded as its status,
@@ -298,27 +301,29 @@ def ask(endpoint: Endpoint, cases: Mapping[str, list[Any]]) -> dict[str, dict[st
 
 
 def main() -> int:
-    program = Path(sys.argv[1]).resolve()
-    table = listed()
+    program, *options = sys.argv[1:]
+    package = options[0].removeprefix("--") if options else None
     cases = {f"{topic}/{name}": steps for topic, those in CASES.items() for name, steps in those.items()}
     with (
-        endpoints.local(program) as local,
-        endpoints.moto() as moto,
+        endpoints.local(Path(program).resolve()) as local,
+        endpoints.localstack(package=package) if package else endpoints.moto() as other,
         ThreadPoolExecutor(2) as pool,
     ):
-        ours, theirs = pool.map(lambda endpoint: ask(endpoint, cases), (local, moto))
+        ours, theirs = pool.map(lambda endpoint: ask(endpoint, cases), (local, other))
     found = {
         f"{name}/{step}": Difference(own, theirs[name][step])
         for name in cases
         for step, own in ours[name].items()
         if own != theirs[name][step]
     }
-    wrong = complaints(table, found)
+    told = f"{len(cases)} cases, {sum(map(len, ours.values()))} answers, {len(found)} of them differ"
+    if package:
+        print(told, *(f"{place}\n  {each.local}\n  {each.moto}" for place, each in found.items()), sep="\n")
+        return 0
+    wrong = complaints(listed(), found)
+    print(f"{told}, {len(wrong)} complaints" if wrong else f"{told}, all of those are looked up")
     for complaint in wrong:
         print(complaint, end="\n\n", file=sys.stderr)
-    answers = sum(map(len, ours.values()))
-    print(f"{len(cases)} cases, {answers} answers, {len(found)} of them differ", end=", ")
-    print(f"{len(wrong)} complaints" if wrong else "all of those are looked up")
     return 1 if wrong else 0
 
 

@@ -1,5 +1,6 @@
 """Starts each implementation as a process on a free port of loopback. A server ends with the test that started it."""
 
+import json
 import os
 import re
 import subprocess
@@ -167,12 +168,18 @@ def ministack(*, with_iam: bool = False, log_level: str = "ERROR") -> Iterator[E
 
 
 @contextmanager
-def localstack(python: str = sys.executable) -> Iterator[Endpoint]:
-    """Runs LocalStack, which `python` has, and creates the role that functions need."""
+def localstack(python: str = sys.executable, package: str = "localstack") -> Iterator[Endpoint]:
+    """Runs LocalStack or its fork `localemu`, which `python` has, and creates the role that functions need."""
     server = Path(__file__).with_name("localstack_server.py")
-    with _started("localstack", [python, str(server)]) as endpoint:
-        role, trust = ROLE.rsplit("/", 1)[-1], '{"Statement":[]}'
-        endpoint.client("iam").create_role(RoleName=role, AssumeRolePolicyDocument=trust)
+    with _started(package, [python, str(server), package]) as endpoint:
+        # LocalEmu refuses a role that Lambda may not assume.
+        trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+        iam, role = endpoint.client("iam"), ROLE.rsplit("/", 1)[-1]
+        iam.create_role(RoleName=role, AssumeRolePolicyDocument=document)
+        anything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [anything]})
+        iam.put_role_policy(RoleName=role, PolicyName="anything", PolicyDocument=policy)
         yield endpoint
 
 

@@ -1,4 +1,6 @@
-"""Runs LocalStack on a free port of loopback, and prints its endpoint as `comeback-local` does.
+"""Runs LocalStack or its fork LocalEmu on a free port of loopback, and prints its endpoint as `comeback-local` does.
+
+    localstack_server.py localstack|localemu
 
 LocalStack runs functions in Docker. Here, an executor of its plug-in interface starts them as processes and serves the
 Runtime API to each. Functions in Python run with awslambdaric. There are no layers and no wrappers.
@@ -6,6 +8,7 @@ Runtime API to each. Functions in Python run with awslambdaric. There are no lay
 LocalStack's gateway listens on all interfaces whatever it is told, so it gets a socket that is bound to loopback.
 """
 
+import importlib
 import json
 import logging
 import os
@@ -23,15 +26,20 @@ from typing import Any
 
 HOST = "127.0.0.1"
 
+# The fork has the same modules, and its own names for some of the variables.
+PACKAGE = sys.argv[1]
+
 listener = socket.create_server((HOST, 0))
 port = listener.getsockname()[1]
 folder = os.environ["TMPDIR"]
 os.environ |= {
     "HOME": folder,
-    "LOCALSTACK_VOLUME_DIR": folder,
-    "LOCALSTACK_HOST": f"{HOST}:{port}",
+    f"{PACKAGE.upper()}_VOLUME_DIR": folder,
+    f"{PACKAGE.upper()}_HOST": f"{HOST}:{port}",
     "GATEWAY_LISTEN": f"{HOST}:{port}",
     "DNS_ADDRESS": "0",
+    # The URLs of queues have no domain below the address, which would not resolve.
+    "SQS_ENDPOINT_STRATEGY": "path",
     "DISABLE_EVENTS": "1",
     "SKIP_SSL_CERT_DOWNLOAD": "1",
     # A new function is active at once, and an idle mapping looks into its queue every second.
@@ -40,12 +48,18 @@ os.environ |= {
 }
 
 from endpoints import end_with_starter
-from localstack.runtime import current, events
-from localstack.services.lambda_.invocation.executor_endpoint import StatusErrorException
-from localstack.services.lambda_.invocation.lambda_models import FunctionVersion, InvocationResult
-from localstack.services.lambda_.invocation.plugins import DockerRuntimeExecutorPlugin
-from localstack.services.lambda_.invocation.runtime_executor import RuntimeExecutor
 from twisted.internet import endpoints as twisted_endpoints
+
+
+def module(name: str) -> Any:
+    return importlib.import_module(f"{PACKAGE}.{name}")
+
+
+current, events = module("runtime.current"), module("runtime.events")
+StatusErrorException = module("services.lambda_.invocation.executor_endpoint").StatusErrorException
+lambda_models = module("services.lambda_.invocation.lambda_models")
+DockerRuntimeExecutorPlugin = module("services.lambda_.invocation.plugins").DockerRuntimeExecutorPlugin
+RuntimeExecutor = module("services.lambda_.invocation.runtime_executor").RuntimeExecutor
 
 # Whether an initialization or an invocation has failed, and what it has returned.
 Outcome = Future[tuple[bool, bytes]]
@@ -95,7 +109,7 @@ class Process(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, version: FunctionVersion, variables: dict[str, str]) -> None:
+    def __init__(self, version: Any, variables: dict[str, str]) -> None:
         super().__init__((HOST, 0), RuntimeApi)
         self.invocations: SimpleQueue[tuple[dict[str, str], bytes]] = SimpleQueue()
         self.initialization, self.invocation = Outcome(), Outcome()
@@ -157,7 +171,7 @@ class ProcessExecutor(RuntimeExecutor):
     def stop(self) -> None:
         self.process.stop()
 
-    def invoke(self, payload: dict[str, str]) -> InvocationResult:
+    def invoke(self, payload: dict[str, str], **_: Any) -> Any:
         if self.process.process.poll() is not None:
             self.start(self.variables)
         seconds, request_id = self.function_version.config.timeout, payload["invoke-id"]
@@ -177,7 +191,7 @@ class ProcessExecutor(RuntimeExecutor):
             f"START RequestId: {request_id} Version: {version}\n{printed}"
             f"END RequestId: {request_id}\nREPORT RequestId: {request_id}\tDuration: {took}\n"
         )
-        return InvocationResult(request_id, body, has_failed, logs)
+        return lambda_models.InvocationResult(request_id, body, has_failed, logs)
 
     def get_address(self) -> str:
         return HOST
@@ -189,11 +203,11 @@ class ProcessExecutor(RuntimeExecutor):
         return ""
 
     @classmethod
-    def prepare_version(cls, function_version: FunctionVersion) -> None:
+    def prepare_version(cls, function_version: Any) -> None:
         function_version.config.code.prepare_for_execution()
 
     @classmethod
-    def cleanup_version(cls, function_version: FunctionVersion) -> None:
+    def cleanup_version(cls, function_version: Any) -> None:
         """Nothing: LocalStack removes the code itself."""
 
 

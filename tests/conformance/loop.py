@@ -1,5 +1,5 @@
-"""Runs the whole retry loop in ministack or in LocalStack: the real binaries with 140 events at once, none of which may
-be lost, and a message of a queue whose consumer fails.
+"""Runs the whole retry loop in ministack, LocalStack or LocalEmu: the real binaries with 140 events at once, none of
+which may be lost, and a message of a queue whose consumer fails.
 
 Unlike Lambda's, ministack's failure records have no version, time, request id or qualifier, so the handler has to use
 the attributes of the SQS message. The only trace of a success is the function's run in its log, so the test counts
@@ -193,11 +193,12 @@ class Loop:
 
 def main() -> int:
     binaries, *options = sys.argv[1:]
-    in_localstack = options == ["--localstack"]
+    # Nothing, or the package of LocalStack or its fork, which this Python has.
+    package = options[0].removeprefix("--") if options else None
     wrong: list[str] = []
-    start = endpoints.localstack if in_localstack else endpoints.ministack
-    for with_ledger in (False,) if in_localstack else (False, True):
-        with start() as cloud:
+    # LocalStack's DynamoDB is a jar.
+    for with_ledger in (False,) if package == "localstack" else (False, True):
+        with endpoints.localstack(package=package) if package else endpoints.ministack() as cloud:
             loop = Loop.of(cloud, Path(binaries), with_ledger=with_ledger)
             strange = consume(loop.sqs, loop.source)
             loop.send()
