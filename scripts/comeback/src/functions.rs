@@ -276,8 +276,8 @@ fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> BadFunctions {
 
 pub type Setting = (String, String);
 
-/// The names of the settings that a user may give. The deployment sets its queues and its table, and members of policies
-/// are no variables.
+/// The names of the settings that a user may give. The deployment sets its queues and its table, and members of
+/// policies are no variables.
 pub fn setting_names() -> Vec<&'static str> {
     let is_given = |setting: &&Known| !matches!(setting.scope, Scope::Resource | Scope::Member);
     let given = SETTINGS.iter().filter(is_given);

@@ -22,8 +22,8 @@ const RETRY_AFTER: &str = "RetryAfter";
 /// The error type that is never retried, whatever the settings say.
 const PERMANENT_FAILURE: &str = "PermanentFailure";
 
-/// The error types with which circuit breakers in a function say that they are open, so that the function has not called
-/// what it depends on. `docs/errors.md` lists their libraries.
+/// The error types with which circuit breakers in a function say that they are open, so that the function has not
+/// called what it depends on. `docs/errors.md` lists their libraries.
 const OPEN_BREAKERS: [&str; 4] = [
     "CircuitBreakerOpenError",
     "CircuitBreakerError",

@@ -26,7 +26,8 @@ use crate::{
 /// How long an item is kept after its event should have come back.
 const OVERDUE_MAX: Duration = Duration::from_hours(24);
 
-/// The maximum lengths of an error's type and message, and of the name of its policy, in bytes. A write of up to a kilobyte costs one write unit.
+/// The maximum lengths of an error's type and message, and of the name of its policy, in bytes. A write of up to a
+/// kilobyte costs one write unit.
 const ERROR_TYPE_MAX: usize = 100;
 const ERROR_MESSAGE_MAX: usize = 200;
 const POLICY_MAX: usize = 100;

@@ -36,6 +36,8 @@ impl System {
         let handler = [
             ("DEAD_LETTER_QUEUE_URL", dead.as_str()),
             ("LEDGER_TABLE", "ledger"),
+            // With two policies of errors, the doctor asks the log which have decided.
+            ("POLICIES", r#"{"*":{"ERRORS":{"Down":{},"Limited":{}}}}"#),
             ("REGISTER", "true"),
         ];
         create_on_moto(&sdk, "handler", &handler).await;

@@ -32,11 +32,16 @@ use crate::{
 /// A slider: its name, its label, and its values.
 type Slider = (&'static str, &'static str, &'static str);
 
+/// What can be chosen for a first wait, for a longest wait, and for the time after which an event is given up.
+const FIRST: &str = "1s 2s 5s 10s 30s 1m 5m 15m 1h";
+const LONGEST: &str = "10s 30s 1m 5m 15m 1h 3h 6h 12h 1d";
+const AGES: &str = "1h 6h 12h 1d 2d 3d 7d 13d";
+
 /// The sliders of settings, with the setting's name.
 const SETTINGS: [(&str, Slider); 3] = [
-    ("BASE_BACKOFF", ("base", "First wait (BASE_BACKOFF)", "1s 2s 5s 10s 30s 1m 5m 15m 1h")),
-    ("MAX_BACKOFF", ("ceiling", "Longest wait (MAX_BACKOFF)", "10s 30s 1m 5m 15m 1h 3h 6h 12h 1d")),
-    ("MAX_AGE", ("age", "Given up after (MAX_AGE)", "1h 6h 12h 1d 2d 3d 7d 13d")),
+    ("BASE_BACKOFF", ("base", "First wait (BASE_BACKOFF)", FIRST)),
+    ("MAX_BACKOFF", ("ceiling", "Longest wait (MAX_BACKOFF)", LONGEST)),
+    ("MAX_AGE", ("age", "Given up after (MAX_AGE)", AGES)),
 ];
 
 const OUTAGE: Slider = ("outage", "The function is down for", "1m 5m 15m 30m 1h 2h 6h 12h 1d");
