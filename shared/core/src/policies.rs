@@ -35,8 +35,8 @@ impl Policies {
         self.by_target.iter().map(|(target, policy)| (target.as_str(), policy))
     }
 
-    /// The policies of errors, those of all functions first. Of a function with a policy of its own, only those of its own
-    /// errors.
+    /// The policies of errors, those of all functions first. Of a function with a policy of its own, there are only
+    /// those of its own errors.
     pub fn of_errors(&self) -> impl Iterator<Item = &ErrorPolicy> {
         let of_all = self.general.errors.iter();
         let is_of = |own: &&ErrorPolicy, target: &str| {
