@@ -100,7 +100,8 @@ impl World {
             own.for_each(|it| it.is_hit = true);
         }
         match call {
-            Request::Sleep(_) | Request::Minutes { .. } => {}
+            // No record of these systems lies in a bucket.
+            Request::Sleep(_) | Request::Minutes { .. } | Request::Read(_) => {}
             Request::Hide { .. } | Request::Again { .. } | Request::Letters(_) => {
                 entries = self.entries(state, call, made)?
             }
@@ -355,6 +356,7 @@ pub fn ways(call: &Request, is_transparent: bool) -> &'static [Way] {
             return &[Way::Answered, Way::Lost, Way::Repeated, Way::Unsent];
         }
         Request::Sleep(_)
+        | Request::Read(_)
         | Request::Count { .. }
         | Request::Minutes { .. }
         | Request::LookUp { .. }

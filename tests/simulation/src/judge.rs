@@ -13,6 +13,7 @@ mod delays;
 mod deliveries;
 mod letters;
 mod recall;
+mod records;
 mod register;
 mod turns;
 
@@ -30,6 +31,7 @@ pub use self::{
     calls::{Subject, named},
     cases::Stranger,
     deliveries::{receive_count, trace_of, was_moved},
+    records::{Place, TESTED},
 };
 use self::{
     cases::Cases,
@@ -45,7 +47,7 @@ use crate::{
     plan::Plan,
 };
 
-pub const REASONS: [&str; 11] = [
+pub const REASONS: [&str; 12] = [
     "max_age_exceeded",
     "max_attempts_exceeded",
     "not_retryable",
@@ -56,6 +58,7 @@ pub const REASONS: [&str; 11] = [
     "invoke_rejected",
     "cancelled",
     "attribute_limit",
+    "record_gone",
     "unreadable",
 ];
 

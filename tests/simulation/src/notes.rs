@@ -114,6 +114,12 @@ pub enum Check {
     AdoptsOrphans,
     /// A failure whose note may be about to be written waits for it, no longer than its sender may live.
     WaitsForNote,
+    /// A failure whose record lies in a bucket is judged once its record was read, and not before.
+    ReadsFirst,
+    /// A record is read once in a batch, from a bucket that is listed, and with at most two others at the same time.
+    ReadsFew,
+    /// A dead letter that points to its payload has no room for it, and the payload is there.
+    PointsTruly,
     /// A message that its queue may not send counts for no function: no claim, no item, no circuit, no metric.
     RefusedCountsForNone,
     /// However large what others have written, little of it is stored.
@@ -206,6 +212,8 @@ pub enum Trouble {
     QueueCrowded,
     /// The handlers may not send to a retry queue until somebody fixes their role.
     SendDenied,
+    /// The handlers may not read a bucket until somebody fixes their role.
+    BucketDenied,
     /// Every call of every handler is throttled.
     CallsThrottled,
 }
@@ -276,6 +284,16 @@ pub enum Fault {
     Poison,
     /// A record was too large for its queue, and Lambda dropped it.
     RecordTooLarge,
+    /// A bucket told of a record late, after those that it has got later.
+    NoticeLate,
+    /// A bucket told of a record twice.
+    NoticeRepeated,
+    /// The answer with a record was cut off.
+    RecordCut,
+    /// S3 refused to read a record until a person fixes the cause.
+    RecordDenied,
+    /// A record was gone from its bucket when it was to be read.
+    RecordGone,
 }
 
 /// A key of the tally.

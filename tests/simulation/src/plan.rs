@@ -170,6 +170,18 @@ pub enum Form {
         tries: u32,
         hidden: u32,
     },
+    /// They lie in a bucket, and this is how its notices come.
+    Bucket(Notices),
+}
+
+/// How the notices of a bucket reach the retry queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Notices {
+    Directly,
+    /// Through EventBridge, which writes them in another way.
+    EventBridge,
+    /// Through SNS.
+    Topic,
 }
 
 #[derive(Clone, Default)]
@@ -188,6 +200,8 @@ pub struct TargetPlan {
     pub stopped_in_loops: bool,
     /// Whether it is retried without an envelope, before and after the handlers are deployed again.
     pub transparent: [bool; 2],
+    /// Whether its handler does not list its bucket, and so reads nothing from it.
+    pub is_bucket_unlisted: bool,
     /// The target that gets this name when it is renamed.
     pub successor_of: Option<usize>,
 }
@@ -200,6 +214,11 @@ impl TargetPlan {
 
     pub fn is_queue(&self) -> bool {
         matches!(self.form, Form::Queue { .. })
+    }
+
+    /// The bucket for its failure records, if they go to one.
+    pub fn bucket(&self) -> Option<String> {
+        matches!(self.form, Form::Bucket(_)).then(|| format!("records-of-{}", self.name))
     }
 }
 
@@ -234,6 +253,12 @@ impl Plan {
     /// The target that is this queue, if it is one.
     pub fn source(&self, queue: &str) -> Option<usize> {
         self.targets.iter().position(|target| target.is_queue() && target.name == queue)
+    }
+
+    /// How long SQS keeps the notice of a record that nobody may read.
+    pub fn stays(&self) -> Duration {
+        let days = if self.targets.iter().any(|it| it.is_bucket_unlisted) { 14 } else { 0 };
+        Duration::from_secs(days * DAY)
     }
 
     /// The longest time for which an event of this world may be retried.

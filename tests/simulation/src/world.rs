@@ -3,6 +3,7 @@
 //! Time jumps from one event to the next, either on the agenda or due in the cloud, and nothing changes in between.
 //! Everything is drawn from the seed in the order in which it happens, so the same seed makes the same world.
 
+mod buckets;
 mod build;
 mod clients;
 mod handlers;
@@ -162,7 +163,10 @@ impl World {
         let last = self.plan.sending.max(self.plan.calm_after);
         // If its notes are not read any more, an event begins anew.
         let ages = if self.plan.equal > 0.0 { 2 } else { 1 };
-        let end = later(at_millis(BEGAN_AT), last + ages * self.plan.age_max() + SETTLING);
+        let end = later(
+            at_millis(BEGAN_AT),
+            last + ages * self.plan.age_max() + self.plan.stays() + SETTLING,
+        );
         let steps_max = (self.plan.events + self.plan.strangers + 1) * STEPS_PER_EVENT_MAX;
         let mut steps = 0;
         while self.judge.violation.is_none() {
@@ -177,6 +181,7 @@ impl World {
             }
             self.note_backlogs();
             self.relay();
+            self.announce();
             self.consume();
             self.forget_void_steps();
             let due = self.agenda.first_key_value().map(|(&(at, _), _)| at);

@@ -9,6 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     future::poll_fn,
     rc::{Rc, Weak},
+    sync::Arc,
     task::{Poll, Waker},
     time::Duration,
 };
@@ -21,7 +22,7 @@ use comeback_core::{
     dead_letter::DeadLetter,
     envelope::RetryMetadata,
     fault::{
-        FaultKind, InvokeFault, RecordFault, StoreFault, classify, classify_send,
+        FaultKind, InvokeFault, RecordFault, StoreFault, classify, classify_read, classify_send,
         store_fault_passes,
     },
     note::{self, Change, Keys, Sending},
@@ -37,8 +38,8 @@ use comeback_flow::{
     outages::Outages,
     ports::{
         Attribute, CallFault, Clock, Entered, Functions, Invocation, Invoked, Ledger, Listed,
-        NotExchanged, NotReplaced, Notes, Queues, Records, Resent, Stored, Value, VisibilityChange,
-        Wanted,
+        NotExchanged, NotReplaced, Notes, Queues, RECORD_MAX, Records, Resent, Stored, Value,
+        VisibilityChange, Wanted,
     },
 };
 use comeback_local_model::sqs::{AttributeValue, MessageAttribute, Outgoing};
@@ -48,6 +49,8 @@ const MESSAGE: &str = "the world says no";
 #[derive(Clone, Debug)]
 pub enum Request {
     Sleep(Duration),
+    /// Read the failure record that lies there.
+    Read(Location),
     /// Change the visibility of messages: receipt handles and seconds.
     Hide {
         queue_url: String,
@@ -165,6 +168,8 @@ pub struct Reply {
 pub enum Found {
     #[default]
     Nothing,
+    /// A failure record, as it lies in its bucket.
+    Record(Arc<[u8]>),
     Count(u64),
     /// [`Notes`], in order.
     Notes {
@@ -257,12 +262,13 @@ impl Environment {
     pub fn handler(self, settings: Settings, has_ledger: bool) -> AwsHandler {
         let environment = Rc::new(self);
         let port = || Port(Rc::clone(&environment));
+        let records = (!settings.record_buckets.is_empty()).then(port);
         Handler {
             settings,
             queues: port(),
             functions: port(),
             ledger: has_ledger.then(port),
-            records: None,
+            records,
             clock: port(),
             gauges: Gauges::default(),
             memory: CircuitMemory::default(),
@@ -393,10 +399,14 @@ fn outgoing(message: &Resent<'_>) -> Outgoing {
     }
 }
 
-/// No world has buckets.
 impl Records for Port {
-    async fn read(&self, _location: &Location, _home: &Home) -> Result<Vec<u8>, RecordFault> {
-        Err(RecordFault::Gone)
+    async fn read(&self, location: &Location, _home: &Home) -> Result<Vec<u8>, RecordFault> {
+        match self.read(Request::Read(location.clone())).await {
+            Ok(Found::Record(bytes)) if bytes.len() > RECORD_MAX => Err(RecordFault::TooLarge),
+            Ok(Found::Record(bytes)) => Ok(bytes.to_vec()),
+            Ok(_) => Err(classify_read(None, None, MESSAGE)),
+            Err(refusal) => Err(classify_read(refusal.code, refusal.status, MESSAGE)),
+        }
     }
 }
 

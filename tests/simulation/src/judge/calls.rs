@@ -17,6 +17,7 @@ use super::{
     deliveries::{Delivery, Met, receive_count},
     letters::attribute,
     recall::Recall,
+    records::Fetch,
     register::{Wait, came_back},
 };
 use crate::{
@@ -62,8 +63,9 @@ impl Judge {
         let trace = invoke.message.trace_header.as_deref().unwrap_or_default();
         let index = self.by_trace.get(trace).copied();
         let batch = self.runs.get_mut(&run)?;
-        let is_it =
-            |message: &Delivery| Some(message.case) == index && message.invoked_at.is_none();
+        let is_it = |message: &Delivery| {
+            Some(message.case) == index && message.invoked_at.is_none() && message.is_read()
+        };
         let claimed = batch.iter().position(|message| is_it(message) && message.claim.is_some());
         let place = claimed.or_else(|| batch.iter().position(is_it));
         let (Some(case), Some(place)) = (index, place) else {
@@ -190,6 +192,8 @@ impl Judge {
         let Subject { run, place, case, .. } = of;
         let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
         let case = &mut self.cases[case];
+        // Nobody can tell whether there is an order for an event whose record can't be read.
+        let is_read = message.as_ref().is_some_and(|message| message.is_read());
         match message {
             Some(message) => {
                 message.acts += 1;
@@ -206,7 +210,7 @@ impl Judge {
             None => case.permits += 1,
         }
         case.acts += 1;
-        case.is_order_open &= case.order == Some(Order::Cancel) && how != "cancelled";
+        case.is_order_open &= case.order == Some(Order::Cancel) && is_read && how != "cancelled";
         let (acts, permits, event) = (case.acts, case.permits, case.of.event);
         self.story.tell(self.now, event, || format!("run {run}: {how}"));
         if acts > 1 {
@@ -342,6 +346,11 @@ impl Judge {
         }
         let message = &self.runs[&of.run][of.place];
         let event = self.cases[of.case].of.event;
+        if message.fetch == Fetch::Gone {
+            let what = format!("it waits for {seconds} s, and its record is gone");
+            self.violated(Check::RightReason, event, what);
+            return 0;
+        }
         if is_delay && seconds > DELAY_MAX {
             let what = format!("a delay of {seconds} s");
             self.violated(Check::HopsInRange, event, what);
@@ -380,6 +389,9 @@ impl Judge {
 
     /// The check and the range in milliseconds from `at` of a wait that has another cause than the due time.
     fn cause(&self, message: &Delivery, at: Millis) -> Option<(Check, (Millis, Millis))> {
+        if let Fetch::Failed(kind) = message.fetch {
+            return Some((Check::FaultWaits, self.wait_unread(message, at, kind)));
+        }
         if let Some(fault) = message.fault.map(|fault| (fault, message.known_for)) {
             let passed = (self.now - message.fault_at).num_milliseconds();
             let (low, high) = match self.wait_for_note(message, at) {
@@ -471,19 +483,9 @@ impl Judge {
             Ok(_) | Err(_) => Millis::MAX,
         };
         let (least, most) = kept_for(case, at, known_for);
-        let (low, high) = match fault {
-            FaultKind::Transient { retry_after: None } => (1000, most.clamp(1_000, 300_000)),
-            FaultKind::Transient { retry_after: Some(asked) } => {
-                let asked = (asked.as_millis() as Millis).max(1000);
-                (asked, asked)
-            }
-            FaultKind::Configuration => {
-                (least.clamp(10_000, 900_000) / 2, most.clamp(10_000, 900_000))
-            }
-            // A refused event is given up, so no wait is right.
-            FaultKind::Refused(_) => return (Millis::MAX, 0),
-        };
-        let (low, high) = self.put_back(message, at, (low, high));
+        // A refused event is given up, so no wait is right.
+        let Some(range) = lasts(fault, least, most) else { return (Millis::MAX, 0) };
+        let (low, high) = self.put_back(message, at, range);
         (low.min(rest), high.min(rest))
     }
 
@@ -514,8 +516,21 @@ fn is_partial(seconds: u32, is_delay: bool) -> bool {
     if is_delay { seconds >= HOP_MIN } else { seconds == WAIT_MAX }
 }
 
+/// How long a message waits after a fault that has kept it for so long. Nothing waits after a refusal.
+pub fn lasts(fault: FaultKind, least: Millis, most: Millis) -> Option<(Millis, Millis)> {
+    Some(match fault {
+        FaultKind::Transient { retry_after: None } => (1000, most.clamp(1_000, 300_000)),
+        FaultKind::Transient { retry_after: Some(asked) } => {
+            let asked = (asked.as_millis() as Millis).max(1000);
+            (asked, asked)
+        }
+        FaultKind::Configuration => (least.clamp(10_000, 900_000) / 2, most.clamp(10_000, 900_000)),
+        FaultKind::Refused(_) => return None,
+    })
+}
+
 /// The range of a wait whose cause asks for `(low, high)`: longer if the message has to spare its receives.
-fn spared(message: &Delivery, (low, high): (Millis, Millis)) -> (Millis, Millis) {
+pub fn spared(message: &Delivery, (low, high): (Millis, Millis)) -> (Millis, Millis) {
     match receive_count(message.record()) >= MANY_RECEIVES {
         true => (low.max(MANY_RECEIVES_WAIT.0), high.max(MANY_RECEIVES_WAIT.1)),
         false => (low, high),
@@ -562,6 +577,8 @@ pub fn named(target: &TargetPlan) -> String {
     match target.form {
         Form::Queue { .. } => queue_arn(&target.name),
         Form::Bare => arn(&target.name),
-        Form::Record | Form::Notification | Form::EventBridge => qualified_arn(&target.name),
+        Form::Record | Form::Notification | Form::EventBridge | Form::Bucket(_) => {
+            qualified_arn(&target.name)
+        }
     }
 }

@@ -12,6 +12,7 @@ use comeback_core::{Timestamp, claim::Order, error_type::ErrorReport, record::Co
 use super::{
     Event, Judge, Open,
     deliveries::{time_of, trace_of, was_moved},
+    records::{Place, TESTED},
 };
 use crate::{
     dice::Dice,
@@ -38,6 +39,8 @@ pub struct Case {
     pub strange: bool,
     /// Whether its message is a payload alone, from the function's own dead-letter queue.
     pub is_bare: bool,
+    /// Where its record lies, if it is in a bucket.
+    pub place: Option<Place>,
     /// Whether it names a function for which its queue may not speak.
     pub is_refused: bool,
     /// Why it must be given up, whatever else is known of it.
@@ -119,6 +122,8 @@ pub struct Stranger {
     pub over: Option<&'static str>,
     /// Whether it names a function for which its queue may not speak.
     pub is_refused: bool,
+    /// Where its record lies, if it is in a bucket.
+    pub place: Option<Place>,
     pub kind: &'static str,
 }
 
@@ -133,6 +138,7 @@ impl Stranger {
             envelope: None,
             over: None,
             is_refused: false,
+            place: None,
             kind,
         }
     }
@@ -237,6 +243,7 @@ impl Judge {
             key: String::new(),
             strange: stranger.is_some(),
             is_bare,
+            place: stranger.and_then(|stranger| stranger.place.clone()),
             is_refused,
             over,
             is_transparent: false,
@@ -252,7 +259,7 @@ impl Judge {
             acts: 0,
             permits: 0,
             claimed: self.plan.handler_of(of.target).has_ledger
-                && over != Some("unreadable")
+                && !matches!(over, Some("unreadable" | TESTED))
                 && !is_refused,
             marked: false,
             order: None,
@@ -343,7 +350,7 @@ impl Judge {
 impl Case {
     /// Whether it may be of a retry without an envelope, if its target has those.
     pub fn may_be_noted(&self) -> bool {
-        !self.is_refused && !matches!(self.over, Some("unreadable" | "payload_missing"))
+        !self.is_refused && !matches!(self.over, Some("unreadable" | "payload_missing" | TESTED))
     }
 
     /// Whether the target has asked for the time until the next attempt.

@@ -23,7 +23,6 @@ use super::{
     calls::fits,
     cases::{ATTRIBUTES_MAX, SIZE_MAX},
     deliveries::{Delivery, receive_count, time_of, was_moved},
-    letters::written,
 };
 use crate::{
     notes::{Check, Seen},
@@ -107,11 +106,13 @@ impl Judge {
         // act. For half of what is left, a handler waits for notes.
         let all = timeout - ANSWER.min(timeout / 4);
         let acts = all - FOLLOW_UP.min(all / 3);
+        // For a quarter of it, it waits for records.
+        let reads_until = later(self.now, acts / 4);
         let (recalls_until, acts_until) =
             (later(self.now, acts / 2), later(self.now, acts + ROUNDING));
         for message in self.runs.get_mut(&run).into_iter().flatten() {
             (message.process, message.acts_until) = (process, acts_until);
-            message.recalls_until = recalls_until;
+            (message.reads_until, message.recalls_until) = (reads_until, recalls_until);
             let is_paused = || self.paused.contains(&self.cases[message.case].arn(&self.plan));
             message.listing.was_paused = !self.paused.is_empty() && is_paused();
         }
@@ -230,7 +231,14 @@ impl Judge {
             let is_over =
                 message.put_back || message.done || message.is_being_claimed() || is_invoked;
             let fits = self.may_be_delayed(run, message, at, seconds);
-            (wrong(message).is_some(), is_over, !fits, !has_answer, Reverse(message.told))
+            (
+                wrong(message).is_some(),
+                is_over,
+                !fits,
+                message.is_read(),
+                !has_answer,
+                Reverse(message.told),
+            )
         });
         let (Some(case), Some(place)) = (case, place) else {
             let what =
@@ -271,7 +279,7 @@ impl Judge {
     fn carried(&self, message: &Delivery) -> Vec<(&'static str, String)> {
         let case = &self.cases[message.case];
         let mut carried = vec![
-            ("FailedAt", written(case.at).replace(".000Z", "Z")),
+            ("FailedAt", self.failed_at(message)),
             ("MessageId", message.message_id().to_owned()),
         ];
         if self.plan.targets[case.of.target].is_queue() {

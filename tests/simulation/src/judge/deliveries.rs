@@ -15,6 +15,7 @@ use super::{
     Judge, Subject,
     delays::{LEDGER, exchange},
     recall::Recall,
+    records::Fetch,
     register::{LOOKS_MAX, Listing, Wait},
 };
 use crate::{
@@ -38,6 +39,9 @@ pub struct Delivery {
     pub behind_since: Option<Timestamp>,
     /// When the handler gives up waiting for notes, and when it begins no more acts.
     pub recalls_until: Timestamp,
+    /// When the handler gives up waiting for records, and what it knows of this one's.
+    pub reads_until: Timestamp,
+    pub fetch: Fetch,
     pub acts_until: Timestamp,
     /// When the handler invoked the target, by the handler's clock.
     pub invoked_at: Option<Millis>,
@@ -169,6 +173,7 @@ impl Judge {
                 nth,
                 received_at: self.now,
                 behind_since: self.backlogs[queue].since,
+                fetch: self.cases[case].place.as_ref().map_or(Fetch::Read, |_| Fetch::Unread),
                 ..Delivery::default()
             });
         }
@@ -192,6 +197,7 @@ impl Judge {
             }
         }
         self.concludes(run, &batch, report);
+        batch.iter_mut().for_each(|message| self.is_tested(message));
         for (message, entry) in batch.iter().zip(&report.entries) {
             let case = &self.cases[message.case];
             if case.is_refused && (entry.target.is_some() || entry.age.is_some()) {

@@ -29,14 +29,20 @@ impl Judge {
     /// Finds the message of a dead letter and checks the dead letter.
     pub fn judge_letter(&mut self, run: u64, at: Millis, letter: &DeadLetter) -> Option<Subject> {
         let batch = self.runs.get(&run)?;
-        let has_facts = |index: usize| self.wrong_facts(index, letter).is_none();
-        let payload_of = |index: usize| &self.events[self.cases[index].of.event].payload;
-        let has_bytes = |index: usize| has_body(letter, &self.cases[index], payload_of(index));
+        let has_facts = |message: &Delivery| self.wrong_facts(message, letter).is_none();
+        let body_of = |message: &Delivery| self.body_of(message, letter).to_owned();
+        let has_bytes = |message: &Delivery| {
+            has_body(letter, &self.cases[message.case], self.body_of(message, letter))
+        };
         let named = |index: usize| attribute(letter, "RequestId") == Some(&*self.request_of(index));
         let reason = attribute(letter, "Reason").unwrap_or_default();
-        let has_reason = |message: &Delivery| {
-            wrong_reason(&self.cases[message.case], at, message.fault, reason).is_none()
+        let wrong_reason = |message: &Delivery| match self.reason_unread(message, at) {
+            Some(right) => {
+                (reason != right).then(|| format!("given up as {reason}, expected {right}"))
+            }
+            None => wrong_reason(&self.cases[message.case], at, message.fault, reason),
         };
+        let has_reason = |message: &Delivery| wrong_reason(message).is_none();
         let find = |is: &dyn Fn(&Delivery) -> bool| {
             let free = batch.iter().enumerate();
             let free = free.filter(|(_, message)| !message.dead_letter_sent && is(message));
@@ -44,12 +50,12 @@ impl Judge {
             let order = |(_, message): &(usize, &Delivery)| Reverse(message.told);
             free.min_by_key(order).map(|(place, _)| place)
         };
-        let whole = |message: &Delivery| has_bytes(message.case) && has_facts(message.case);
+        let whole = |message: &Delivery| has_bytes(message) && has_facts(message);
         // Copies of one message may be in one batch: the best match comes first.
         let place = find(&|message| whole(message) && has_reason(message))
             .or_else(|| find(&whole))
             .or_else(|| find(&|message| named(message.case)))
-            .or_else(|| find(&|message| has_bytes(message.case)));
+            .or_else(|| find(&has_bytes));
         let Some(place) = place else {
             let body = &letter.body[..letter.body.floor_char_boundary(200)];
             let what =
@@ -61,16 +67,15 @@ impl Judge {
         let index = message.case;
         let case = &self.cases[index];
         let unclaimed = message.claim.is_none();
-        let wrong = if case.claimed && unclaimed {
+        let wrong = if case.claimed && unclaimed && message.is_read() {
             Some((Check::ClaimsFirst, format!("run {run} gives up without a claim, as {reason}")))
-        } else if !has_bytes(index) {
-            let (expected, got) = (payload_of(index), &letter.body);
+        } else if !has_bytes(message) {
+            let (expected, got) = (body_of(message), &letter.body);
             let what = format!("a dead letter has the bytes {got}, expected {expected}");
             Some((Check::OriginalBytes, what))
         } else {
-            let wrong = wrong_reason(case, at, message.fault, reason);
-            let wrong = wrong.map(|what| (Check::RightReason, what));
-            wrong.or_else(|| Some((Check::LetterTells, self.wrong_facts(index, letter)?)))
+            let wrong = wrong_reason(message).map(|what| (Check::RightReason, what));
+            wrong.or_else(|| Some((Check::LetterTells, self.wrong_facts(message, letter)?)))
         };
         let event = case.of.event;
         if let Some((check, what)) = wrong {
@@ -95,20 +100,42 @@ impl Judge {
         }
     }
 
-    /// The first attribute that is wrong.
-    fn wrong_facts(&self, index: usize, letter: &DeadLetter) -> Option<String> {
-        let case = &self.cases[index];
-        if matches!(case.verdict, Err("unreadable")) {
-            return None;
+    /// The body of this dead letter, as it must be: the payload, or the message if that has none or leaves it elsewhere.
+    fn body_of<'a>(&'a self, message: &'a Delivery, letter: &DeadLetter) -> &'a str {
+        let case = &self.cases[message.case];
+        let has_payload =
+            message.is_read() && !matches!(case.verdict, Err("unreadable" | "payload_missing"));
+        let is_there = || has_payload && self.place_of_payload(message, letter).is_none();
+        match case.place.is_none() || is_there() {
+            true => &self.events[case.of.event].payload,
+            false => message.record().body.as_deref().unwrap_or_default(),
         }
-        let abroad = case.strange && case.is_refused;
+    }
+
+    /// Where the payload of this dead letter must lie, if there is no room for it.
+    fn place_of_payload(&self, message: &Delivery, letter: &DeadLetter) -> Option<String> {
+        let case = &self.cases[message.case];
+        let reason = ("Reason", attribute(letter, "Reason").map(str::to_owned));
+        let facts = self.facts(message.case);
+        let facts = facts.iter().chain([&reason]).filter_map(|(name, value)| {
+            // SQS counts the type, too.
+            Some(name.len() + "String".len() + value.as_ref()?.len())
+        });
+        let size = self.events[case.of.event].payload.len() + facts.sum::<usize>();
+        let has_payload = case.verdict.err() != Some("payload_missing");
+        self.points_to(message, size, letter).filter(|_| has_payload)
+    }
+
+    /// The attributes of a dead letter, beside its reason.
+    fn facts(&self, index: usize) -> [(&'static str, Option<String>); 8] {
+        let case = &self.cases[index];
         let made = case.of.attempt.saturating_sub(u32::from(case.condition == Condition::Paused));
         let message = self.events[case.of.event].message.as_deref();
         let is_queue = message.is_some();
         let own = message.filter(|it| !it.attributes.is_empty()).map(as_json);
         let text =
             |text: &Option<String>| text.as_deref().map(kept).filter(|text| !text.is_empty());
-        let facts = [
+        [
             (if is_queue { "SourceQueueArn" } else { "FunctionArn" }, Some(case.arn(&self.plan))),
             ("OriginalAttributes", own.map(|own| own.to_string())),
             ("RequestId", Some(self.request_of(index))),
@@ -117,8 +144,19 @@ impl Judge {
             ("LastFailureAt", Some(written(case.at))),
             ("ErrorType", text(&case.error.error_type)),
             ("ErrorMessage", text(&case.error.message)),
-        ];
-        facts.into_iter().find_map(|(name, expected)| {
+        ]
+    }
+
+    /// The first attribute that is wrong.
+    fn wrong_facts(&self, message: &Delivery, letter: &DeadLetter) -> Option<String> {
+        let case = &self.cases[message.case];
+        if matches!(case.verdict, Err("unreadable")) || !message.is_read() {
+            return None;
+        }
+        let abroad = case.strange && case.is_refused;
+        let is_queue = self.events[case.of.event].message.is_some();
+        let place = [("PayloadLocation", self.place_of_payload(message, letter))];
+        self.facts(message.case).into_iter().chain(place).find_map(|(name, expected)| {
             let got = attribute(letter, name);
             let may_be_dropped = is_queue || !(IDENTITY.contains(&name) && may_cut(case));
             let no_room = got.is_none() && letter.body.len() > LARGE && may_be_dropped;

@@ -103,7 +103,7 @@ impl Judge {
     }
 
     /// The payload in a failure record.
-    fn received(&self, case: &Case) -> String {
+    pub fn received(&self, case: &Case) -> String {
         let initial = case.truth.initial.filter(|_| !case.truth.is_unwrapped);
         let truth = &case.truth;
         self.expected(truth, truth.attempt, initial).body.to_string()
@@ -111,7 +111,7 @@ impl Judge {
 
     fn needs_recall(&self, message: &Delivery) -> bool {
         let case = &self.cases[message.case];
-        case.is_transparent && case.may_be_noted()
+        case.is_transparent && case.may_be_noted() && message.is_read()
     }
 
     /// A process begins to judge its batch, with its settings.
@@ -206,10 +206,12 @@ impl Judge {
         let is_claim =
             replace.next.as_ref().is_some_and(|it| matches!(it.state, State::Held { .. }));
         if !is_claim {
-            // Nothing is written with a claim that was not. Who has lost its own only lists the event.
+            // Nothing is written with a claim that was not. Who has lost its own lists the event, and takes back what it
+            // has announced.
             let of_claim = |sent: &&Sent| {
                 let seen = replace.seen.as_ref();
-                sent.is_there && seen.is_some_and(|seen| seen.token.owner == sent.sender)
+                let is_own = seen.is_some_and(|seen| seen.token.owner == sent.sender);
+                sent.is_there && (is_own || replace.waiting.is_some())
             };
             let sent = of.sending.map(|sent| &self.sendings[sent]).filter(of_claim);
             let is_told = sent.is_some_and(|sent| sent.told.is_some());
@@ -409,7 +411,7 @@ impl Judge {
         };
         self.tally.count(Seen::Step("adoptions"));
         if !is_own && sent.metadata != self.own_metadata(case) {
-            self.tally.count(Seen::Step("swapped attempts"));
+            self.tally.count(Seen::Step("attempts swapped"));
         }
         let sent = &mut self.sendings[taken];
         sent.is_there = false;
@@ -432,11 +434,12 @@ impl Judge {
         for message in batch {
             let case = &self.cases[message.case];
             let is_either = matches!(message.recall, Recall::Either(_));
-            let is_known = self.wait_for_note(message, 0).is_none();
+            let is_known = message.is_read() && self.wait_for_note(message, 0).is_none();
             if !is_known || !self.has_register(case) || !came_back(message.record()) {
                 continue;
             }
-            let mut copies = batch.iter().filter(|other| other.case == message.case);
+            let is_copy = |other: &&Delivery| other.case == message.case && other.is_read();
+            let mut copies = batch.iter().filter(is_copy);
             let is_sure = !is_either || copies.all(|other| came_back(other.record()));
             let keys = if is_sure { &mut must } else { &mut may };
             keys.insert(&*case.key);
@@ -451,7 +454,10 @@ impl Judge {
     /// The messages of a run whose notes have this key.
     fn noted_by(&self, run: u64, key: &str) -> Vec<usize> {
         let batch = self.runs.get(&run).map(Vec::as_slice).unwrap_or_default();
-        let is_it = |place: &usize| *key == self.note_key(&self.cases[batch[*place].case]);
+        let is_it = |place: &usize| {
+            let message = &batch[*place];
+            message.is_read() && *key == self.note_key(&self.cases[message.case])
+        };
         (0..batch.len()).filter(is_it).collect()
     }
 
@@ -489,10 +495,11 @@ impl Judge {
         let batch = self.runs.get_mut(&run).map(Vec::as_mut_slice).unwrap_or_default();
         for place in 0..batch.len() {
             let Delivery { case, recall, .. } = batch[place];
-            let copies = || batch.iter().filter(|other| other.case == case);
-            if copies().any(|other| other.recall != recall) {
+            let is_copy = |other: &Delivery| other.case == case && other.is_read();
+            let copies = || batch.iter().filter(|other| is_copy(other));
+            if batch[place].is_read() && copies().any(|other| other.recall != recall) {
                 let is_any = copies().any(|other| other.recall == Recall::Known);
-                for copy in batch.iter_mut().filter(|other| other.case == case) {
+                for copy in batch.iter_mut().filter(|other| is_copy(other)) {
                     (copy.recall, copy.fault) = (Recall::Either(is_any), None);
                     copy.listing.excused = true;
                 }

@@ -383,7 +383,8 @@ impl Judge {
         let is_written = listing.writes > listing.changes || listing.writes == LOOKS_MAX;
         let is_anothers =
             listing.read().and_then(|read| read.state).is_some_and(|state| state != State::Waiting);
-        let is_excused = self.wait_for_note(message, 0).is_some()
+        let is_excused = !message.is_read()
+            || self.wait_for_note(message, 0).is_some()
             || listing.excused
             || is_anothers
             || listed_before.is_some_and(|due| wait.is_until(due));

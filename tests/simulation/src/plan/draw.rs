@@ -5,7 +5,8 @@ use std::{ops::RangeInclusive, time::Duration};
 use comeback_core::backoff::Jitter;
 
 use super::{
-    Attack, DAY, Form, HOUR, HandlerPlan, IN_FLIGHT_MAX, Plan, QueuePlan, Spell, TargetPlan,
+    Attack, DAY, Form, HOUR, HandlerPlan, IN_FLIGHT_MAX, Notices, Plan, QueuePlan, Spell,
+    TargetPlan,
 };
 use crate::{
     dice::Dice,
@@ -15,6 +16,10 @@ use crate::{
 
 /// The share of worlds in which functions are retried without an envelope.
 const TRANSPARENT: f64 = 0.4;
+
+/// The share of worlds in which failure records lie in buckets, and the share of functions there that have one.
+const RECORDS: f64 = 0.3;
+const BUCKETS: f64 = 0.6;
 
 /// The longest time for which faults last, in seconds.
 const FAULTS_MAX: u64 = DAY;
@@ -36,6 +41,7 @@ const OF_QUEUES: [Odds; 3] = [
 ];
 const OF_HANDLERS: [Odds; 2] =
     [(Trouble::HandlerThrottled, 0.12, HOUR / 2), (Trouble::BadDeploy, 0.1, HOUR)];
+const OF_BUCKETS: [Odds; 1] = [(Trouble::BucketDenied, 0.2, 3 * HOUR)];
 const OF_CALLS: [Odds; 1] = [(Trouble::CallsThrottled, 0.08, HOUR / 3)];
 
 /// The highest probability of each fault. Some stand for two: a throttled call may get a 5xx instead, a misconfigured
@@ -132,6 +138,7 @@ impl Plan {
             plan.draw_errors();
         }
         plan.draw_transparent();
+        plan.draw_records();
         plan
     }
 
@@ -212,6 +219,7 @@ impl Plan {
             bound: !handler.binds_queues || dice.happens(0.9),
             stopped_in_loops: !self.flawless && dice.happens(0.1),
             transparent: [false; 2],
+            is_bucket_unlisted: false,
             successor_of: None,
         });
     }
@@ -299,11 +307,61 @@ impl Plan {
         }
         self.equal = dice.pick(&[0.1, 0.2, 0.4, 0.8]);
         self.fast = 0.5 * dice.unit();
-        // Such a payload is only known by its note. Of two runs of one call, one may have none.
-        let is_repeated = self.rates.get(&Fault::CallRepeated).is_some_and(|rate| *rate > 0.0);
-        self.nested = if turns || is_repeated { 0.0 } else { 0.1 };
+        // Such a payload is only known by its note. Of two runs of one event, one may have none after a fault.
+        self.nested = if self.flawless { 0.3 } else { 0.0 };
         if !self.flawless && dice.happens(0.6) {
             self.rates.insert(Fault::TransactionConflict, 0.3 * dice.unit().powi(2));
+        }
+    }
+
+    /// In some worlds the failure records of some functions lie in buckets. Objects may vanish, and what a bucket says
+    /// may come late, twice, or not be believed.
+    fn draw_records(&mut self) {
+        let dice = &mut Dice::seeded(self.seed ^ 0x62_7563_6b65_7473);
+        if !dice.happens(RECORDS) {
+            return;
+        }
+        let is_small = self.events <= 25;
+        for number in 0..self.targets.len() {
+            let is_attacked = self.attack.is_some_and(|it| [it.by, it.on].contains(&number));
+            let notices = dice.pick(&[Notices::Directly, Notices::EventBridge, Notices::Topic]);
+            let (has_bucket, is_unlisted) = (dice.happens(BUCKETS), dice.happens(0.15));
+            let target = &mut self.targets[number];
+            if let Some(old) = target.successor_of {
+                if let Form::Bucket(_) = self.targets[old].form {
+                    let TargetPlan { form, is_bucket_unlisted, .. } = self.targets[old];
+                    let target = &mut self.targets[number];
+                    (target.form, target.is_bucket_unlisted) = (form, is_bucket_unlisted);
+                }
+            } else if has_bucket && !target.is_queue() && !is_attacked {
+                target.form = Form::Bucket(notices);
+                // Each of its events waits for as long as SQS keeps it, in a thousand receives.
+                target.is_bucket_unlisted = is_unlisted && self.events <= 8 && !self.flawless;
+                if target.is_bucket_unlisted {
+                    let handler = self.queues[target.queue].handler;
+                    self.handlers[handler].in_flight_max = [IN_FLIGHT_MAX; 2];
+                }
+            }
+            if !self.flawless && self.targets[number].bucket().is_some() {
+                self.draw_spells_of(number, &OF_BUCKETS, dice);
+            }
+        }
+        if is_small && dice.happens(0.1) {
+            self.large = 0.3;
+        }
+        if self.flawless {
+            return;
+        }
+        for (fault, most) in [
+            (Fault::NoticeLate, 0.5),
+            (Fault::NoticeRepeated, 0.3),
+            (Fault::RecordCut, 0.3),
+            (Fault::RecordDenied, 0.1),
+            (Fault::RecordGone, 0.2),
+        ] {
+            if dice.happens(0.6) {
+                self.rates.insert(fault, most * dice.unit().powi(2));
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use comeback_core::{
 };
 use comeback_flow::ports::Stored;
 use comeback_local_model::{
-    ACCOUNT, REGION,
+    ACCOUNT, REGION, bucket_arn,
     lambda::{
         function::{Code, DeadLetterConfig, Program, Settings},
         invoke_config::{DestinationConfig, EventInvokeSettings},
@@ -23,6 +23,7 @@ use comeback_local_model::{
         recursion::RecursiveLoop,
     },
     queue_arn,
+    s3::NotificationConfiguration,
 };
 use serde_json::json;
 
@@ -41,8 +42,13 @@ pub fn relay_queue(name: &str, form: Form) -> String {
     match form {
         Form::Notification => format!("{name}-topic"),
         Form::EventBridge => format!("{name}-bus"),
-        Form::Record | Form::Bare | Form::Queue { .. } => name.to_owned(),
+        Form::Record | Form::Bare | Form::Queue { .. } | Form::Bucket(_) => name.to_owned(),
     }
+}
+
+/// The queue in which the notices about a function's records are, on their way to the retry queue.
+pub fn notices_queue(function: &str) -> String {
+    format!("{function}-notices")
 }
 
 pub fn home() -> Rc<Home> {
@@ -106,6 +112,7 @@ impl World {
         let (on_failure, dead_letter_config) = match target.form {
             Form::Bare => (None, Some(DeadLetterConfig { target_arn: Some(queue) })),
             Form::Record | Form::Notification | Form::EventBridge => (Some(queue), None),
+            Form::Bucket(_) => (target.bucket().map(|it| bucket_arn(&it)), None),
             Form::Queue { tries, hidden } => {
                 let redrive = json!({ "deadLetterTargetArn": queue, "maxReceiveCount": tries });
                 let attributes = [
@@ -118,6 +125,7 @@ impl World {
                 return;
             }
         };
+        self.create_bucket(target);
         let settings = Settings { timeout: Some(60), dead_letter_config, ..Settings::default() };
         let in_loops = match target.stopped_in_loops {
             true => RecursiveLoop::Terminate,
@@ -133,6 +141,21 @@ impl World {
         let set = lambda.set_event_invoke_config(self.now, &target.name, &config, false);
         set.expect("the function was just created");
         self.targets.insert(target.name.as_str().into(), number);
+    }
+
+    /// The bucket of a function and its relay of notices, unless the function is deployed again.
+    fn create_bucket(&mut self, target: &TargetPlan) {
+        let Some(bucket) = target.bucket() else { return };
+        if self.cloud.s3.check_bucket(&bucket).is_ok() {
+            return;
+        }
+        let relay = notices_queue(&target.name);
+        self.create_queue(&relay, &[]);
+        self.cloud.s3.create_bucket(&bucket).expect("its name is valid");
+        let ids = self.cloud.s3.request_ids();
+        let notices = NotificationConfiguration::of_queue(&queue_arn(&relay), "aws/lambda/async/");
+        let set = self.cloud.set_notifications(self.now, &bucket, notices, &ids);
+        set.expect("bucket and queue were just created");
     }
 
     fn create_queue(&mut self, name: &str, attributes: &[(&str, String)]) {
@@ -194,6 +217,8 @@ pub fn settings(plan: &Plan, number: usize, variant: usize, is_turned: bool) -> 
     let listed = targets().filter(|target| target.listed).map(named);
     let nobody = targets().any(TargetPlan::is_queue).then(|| "sqs:nobody".to_owned());
     let listed: Vec<_> = listed.chain(nobody).chain(["nobody".to_owned()]).collect();
+    let read = targets().filter(|it| !it.is_bucket_unlisted);
+    let buckets: Vec<_> = read.filter_map(TargetPlan::bucket).collect();
     let in_flight_max = handler.in_flight_max[variant];
     let dead_letters = &handler.dead_letter_queue;
     let dead_letters = format!("https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{dead_letters}");
@@ -208,6 +233,7 @@ pub fn settings(plan: &Plan, number: usize, variant: usize, is_turned: bool) -> 
         ("REGISTER", if_so(handler.has_register, &true)),
         ("QUEUE_TARGETS", if_so(handler.binds_queues && !bound.is_empty(), &json!(bound))),
         ("TARGET_FUNCTIONS", if_so(handler.lists_targets, &listed.join(","))),
+        ("RECORD_BUCKETS", if_so(!buckets.is_empty(), &buckets.join(","))),
         ("DLQ_TARGET", targets().find(|it| it.form == Form::Bare).map(|it| it.name.clone())),
     ];
     let mut variables = handler.general.variables();

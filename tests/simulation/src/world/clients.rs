@@ -143,7 +143,7 @@ impl World {
     }
 
     /// A new trace header, for a new chain of requests.
-    fn trace(&mut self) -> String {
+    pub fn trace(&mut self) -> String {
         let (second, root, parent) = (self.now.timestamp(), self.dice.seed(), self.dice.seed());
         format!("Root=1-{second:08x}-00000000{root:016x};Parent={parent:016x};Sampled=0")
     }
@@ -161,6 +161,9 @@ impl World {
             None => {
                 let number = self.dice.index(plan.targets.len());
                 let target = &plan.targets[number];
+                if let Form::Bucket(notices) = target.form {
+                    return self.put_strange(number, notices, &id);
+                }
                 // Strangers write about functions.
                 if target.is_queue() {
                     return;
@@ -538,12 +541,12 @@ fn read(response: &str) -> ErrorReport {
     ErrorReport { error_type: text("errorType"), message: text("errorMessage") }
 }
 
-fn record(time: &str, context: &str, rest: &str) -> String {
+pub fn record(time: &str, context: &str, rest: &str) -> String {
     format!(r#"{{"timestamp":"{time}","requestContext":{{{context}}}{rest}}}"#)
 }
 
 /// A record as a topic or a bus delivers it.
-fn wrapped(form: Form, record: &str) -> String {
+pub fn wrapped(form: Form, record: &str) -> String {
     match form {
         Form::Notification => {
             let message = Value::from(record);
@@ -552,6 +555,6 @@ fn wrapped(form: Form, record: &str) -> String {
         Form::EventBridge => format!(
             r#"{{"version":"0","detail-type":"Lambda Function Invocation Result - Failure","source":"lambda","detail":{record}}}"#
         ),
-        Form::Record | Form::Bare | Form::Queue { .. } => record.to_owned(),
+        Form::Record | Form::Bare | Form::Queue { .. } | Form::Bucket(_) => record.to_owned(),
     }
 }

@@ -220,9 +220,15 @@ impl World {
         match polled {
             Poll::Ready(answer) => self.finish(key, answer),
             Poll::Pending => {
-                let is_of_notes = |(request, _): &(Request, _)| {
-                    matches!(request, Request::Sleep(_) | Request::Recall(_) | Request::Adopt(_))
+                let is_of_records = |(request, _): &(Request, _)| {
+                    matches!(request, Request::Sleep(_) | Request::Read(_))
                 };
+                let is_of_notes = |call: &(Request, _)| {
+                    is_of_records(call) || matches!(call.0, Request::Recall(_) | Request::Adopt(_))
+                };
+                if !requests.iter().all(is_of_records) {
+                    self.judge.is_past_records(key);
+                }
                 if !requests.iter().all(is_of_notes) {
                     self.judge.is_past_notes(key);
                 }

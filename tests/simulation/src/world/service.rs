@@ -121,6 +121,7 @@ impl World {
         };
         let subjects = match &request {
             Request::Sleep(_) => Vec::new(),
+            Request::Read(location) => vec![self.judge.reads_record(run, location)],
             Request::Hide { changes, .. } => {
                 self.judge.hides(run, clock, changes);
                 vec![None; changes.len()]
@@ -205,9 +206,13 @@ impl World {
     fn refuse(&mut self, call: Rc<Call>, after: Duration, is_throttled: bool) {
         self.judge.hit(&call.subjects);
         let of_ledger = call.is_of_ledger();
+        let of_bucket = matches!(call.request, Request::Read(_));
         let of_queue = matches!(call.request, Request::Again { .. });
-        let says_when = is_throttled && !of_ledger && !of_queue && self.dice.happens(0.3);
+        let may_say = !of_ledger && !of_queue && !of_bucket;
+        let says_when = is_throttled && may_say && self.dice.happens(0.3);
         let (code, status) = match (of_ledger, is_throttled) {
+            (false, true) if of_bucket => ("SlowDown", 503),
+            (false, false) if of_bucket => ("InternalError", 500),
             (false, true) => ("TooManyRequestsException", 429),
             (false, false) => ("ServiceException", 500),
             (true, true) => ("ProvisionedThroughputExceededException", 400),
@@ -234,6 +239,7 @@ impl World {
             matches!(
                 request,
                 Request::Invoke(_)
+                    | Request::Read(_)
                     | Request::Again { .. }
                     | Request::Replace(_)
                     | Request::LookUp { .. }
@@ -261,6 +267,7 @@ impl World {
         let subject = call.subjects.first().copied().flatten();
         let reply: Reply = match &call.request {
             Request::Sleep(_) => Reply::default(),
+            Request::Read(location) => self.read_record(location).into(),
             Request::Hide { queue_url, changes } => self.hide(queue_url, changes).into(),
             Request::Count { queue_url } => self.count(name_of(queue_url)).into(),
             Request::Again { queue_url, messages } => {
@@ -451,6 +458,7 @@ impl World {
             let message = Outgoing { body, attributes, ..Outgoing::default() };
             let sent = self.cloud.sqs.send(self.now, queue, message).map(drop);
             if let (Ok(()), Some(subject)) = (&sent, subject) {
+                self.check_pointer(*subject, letter);
                 self.judge.given_up(*subject, letter);
             }
             self.drain(queue);
@@ -566,6 +574,9 @@ impl World {
         for (subject, answer) in call.subjects.iter().zip(&reply.entries) {
             match (subject, &call.request) {
                 (None, _) => {}
+                (Some(subject), Request::Read(_)) => {
+                    self.judge.told_of_record(*subject, answer);
+                }
                 (Some(subject), Request::Replace(replace)) => {
                     self.judge.told_of_claim(*subject, replace, answer);
                 }

@@ -74,6 +74,7 @@ impl World {
             // These troubles are counted when they take effect.
             Trouble::AccessDenied
             | Trouble::BadDeploy
+            | Trouble::BucketDenied
             | Trouble::CallsThrottled
             | Trouble::SendDenied => return,
         }

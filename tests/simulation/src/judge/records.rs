@@ -1,0 +1,266 @@
+//! The rules for failure records that lie in buckets: a message is only the notice of one.
+//!
+//! The judge knows where each record lies, and learns what S3 answers. A failure may be judged once its record was
+//! read. If there is no record any more, its notice is given up, whatever the failure was. As long as the record can't
+//! be read, the notice waits, and is given up only before SQS would delete it.
+
+use std::fmt;
+
+use comeback_core::{
+    Timestamp, dead_letter::DeadLetter, fault::FaultKind, notice::Location, time::between,
+};
+use wire::Answer;
+
+use super::{
+    Judge, Subject,
+    calls::{lasts, spared},
+    delays::ROUNDING,
+    deliveries::{Delivery, time_of},
+    letters::{attribute, written},
+};
+use crate::{
+    notes::{Check, Seen},
+    rules::Millis,
+};
+
+/// What becomes of the message by which S3 tests whether it may send to a queue.
+pub const TESTED: &str = "nothing";
+
+/// The most records that a handler reads at the same time: each may have 8 MiB, and a handler has 128.
+const READS_AT_ONCE: usize = 3;
+
+/// After this time SQS may soon delete a notice, so it is given up, in milliseconds: 13 days and a half.
+const KEPT: Millis = (13 * 24 + 12) * 3_600_000;
+
+/// The largest message, and by how much the judge may be wrong about the size of a dead letter, in bytes.
+const SIZE_MAX: usize = 1_048_576;
+const SIZE_UNSURE: usize = 64;
+
+/// Where a failure record lies.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Place {
+    pub bucket: String,
+    pub key: String,
+    pub version: Option<String>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bucket, key, version } = self;
+        let version = version.as_ref().map(|it| format!("?versionId={it}")).unwrap_or_default();
+        write!(f, "s3://{bucket}/{key}{version}")
+    }
+}
+
+/// What a handler knows of the record of a message.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Fetch {
+    /// It has read it, or the message is the record itself.
+    #[default]
+    Read,
+    /// It has not asked for it.
+    Unread,
+    /// It has asked, and has no answer.
+    Asked,
+    /// It could not read it because of this fault.
+    Failed(FaultKind),
+    /// S3 has told it that there is none.
+    Gone,
+}
+
+impl Delivery {
+    pub fn is_read(&self) -> bool {
+        self.fetch == Fetch::Read
+    }
+
+    /// Until when its notice is kept if its record can't be read.
+    fn kept_until(&self) -> Millis {
+        self.noticed_at() + KEPT
+    }
+
+    /// When the first message of its notice was sent.
+    fn noticed_at(&self) -> Millis {
+        let carried = self.record().message_attributes.get("FailedAt");
+        let carried = carried.and_then(|it| it.string_value.as_deref()?.parse::<Timestamp>().ok());
+        let sent_at = time_of(self.record(), "SentTimestamp");
+        carried.map_or(sent_at, |carried| carried.timestamp_millis().min(sent_at))
+    }
+}
+
+impl Judge {
+    /// A bucket tells of the record of this failure.
+    pub fn lies_at(&mut self, trace: &str, place: Place) {
+        let Some(&index) = self.by_trace.get(trace) else { return };
+        let case = &mut self.cases[index];
+        self.story.tell(self.now, case.of.event, || format!("its record lies at {place}"));
+        self.tally.count(Seen::Step("records in buckets"));
+        case.place.get_or_insert(place);
+    }
+
+    /// A handler reads a record. Returns the message that is its notice.
+    pub fn reads_record(&mut self, run: u64, location: &Location) -> Option<Subject> {
+        let batch = self.runs.get(&run)?;
+        let Location { bucket, key, version, .. } = location;
+        let sought = Place { bucket: bucket.clone(), key: key.clone(), version: version.clone() };
+        let is_it = |message: &Delivery| {
+            message.fetch == Fetch::Unread
+                && self.cases[message.case].place.as_ref() == Some(&sought)
+        };
+        // Records are read in the order of their notices.
+        let Some(place) = batch.iter().position(is_it) else {
+            let what = format!("run {run} reads {sought}, which no unread notice names");
+            self.violated(Check::ReadsFew, None, what);
+            return None;
+        };
+        let case = batch[place].case;
+        let of = &self.cases[case].of;
+        let at_once = batch.iter().filter(|it| it.fetch == Fetch::Asked).count() + 1;
+        let event = of.event;
+        if self.plan.targets[of.target].is_bucket_unlisted || at_once > READS_AT_ONCE {
+            let what = format!("run {run} reads {sought}, {at_once} at the same time");
+            self.violated(Check::ReadsFew, event, what);
+        }
+        self.tally.count(Seen::Step("records read"));
+        self.runs.get_mut(&run)?[place].fetch = Fetch::Asked;
+        Some(Subject { run, place, case, sending: None })
+    }
+
+    /// A handler received the answer to a read.
+    pub fn told_of_record(&mut self, of: Subject, answer: &Answer) {
+        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
+        let Some(message) = message else { return };
+        message.fetch = match answer {
+            Ok(()) => Fetch::Read,
+            Err(refusal) if matches!(refusal.code, Some("NoSuchKey" | "NoSuchBucket")) => {
+                Fetch::Gone
+            }
+            Err(refusal) => {
+                Fetch::Failed(refusal.kind.unwrap_or(FaultKind::Transient { retry_after: None }))
+            }
+        };
+        let (event, fetch) = (self.cases[of.case].of.event, message.fetch);
+        self.story.tell(self.now, event, || format!("run {}: its record is {fetch:?}", of.run));
+    }
+
+    /// A handler makes a call that reads no record, and so it waits for none any more. It may have waited for them for
+    /// a quarter of its time. What it could not read is a fault of the bucket.
+    pub fn is_past_records(&mut self, run: u64) {
+        let places = 0..self.runs.get(&run).map_or(0, Vec::len);
+        for place in places {
+            let message = &self.runs[&run][place];
+            if message.fault.is_some() {
+                continue;
+            }
+            let case = &self.cases[message.case];
+            let (event, until) = (case.of.event, message.reads_until);
+            let transient = FaultKind::Transient { retry_after: None };
+            let is_unlisted = self.plan.targets[case.of.target].is_bucket_unlisted;
+            let fault = match message.fetch {
+                Fetch::Read | Fetch::Gone => continue,
+                Fetch::Failed(fault) => fault,
+                Fetch::Unread | Fetch::Asked if is_unlisted => FaultKind::Configuration,
+                Fetch::Unread | Fetch::Asked => {
+                    if between(self.now, until).max(between(until, self.now)) > ROUNDING {
+                        let what = format!(
+                            "run {run} waits for its record no longer, and should until {until}"
+                        );
+                        self.violated(Check::ReadsFirst, event, what);
+                    }
+                    transient
+                }
+            };
+            let bucket = self.cases[self.runs[&run][place].case].place.as_ref();
+            let whose = bucket.map(|it| format!("s3://{}", it.bucket)).unwrap_or_default();
+            let known_for = self.meets(run, &whose, Some(fault));
+            let now = self.now;
+            let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
+            let Some(message) = message else { continue };
+            message.fetch = Fetch::Failed(fault);
+            message.met(Some(fault), known_for, now);
+        }
+    }
+
+    /// The shortest and the longest wait from `at` of a message whose record can't be read.
+    pub fn wait_unread(
+        &self,
+        message: &Delivery,
+        at: Millis,
+        fault: FaultKind,
+    ) -> (Millis, Millis) {
+        let passed = (self.now - message.fault_at).num_milliseconds();
+        if at - passed > message.kept_until() {
+            // It is to be given up.
+            return (Millis::MAX, 0);
+        }
+        let Some(range) = lasts(fault, message.known_for, message.known_for) else {
+            return (Millis::MAX, 0);
+        };
+        let (low, high) = spared(message, range);
+        (low - passed, high - passed)
+    }
+
+    /// The failure time that a message carries when it is sent again. As long as its record is unread, that is when its
+    /// notice was sent.
+    pub fn failed_at(&self, message: &Delivery) -> String {
+        let at = if message.is_read() { self.cases[message.case].at } else { message.noticed_at() };
+        written(at).replace(".000Z", "Z")
+    }
+
+    /// The reason of a dead letter at `at`, if the message's record is the cause.
+    pub fn reason_unread(&self, message: &Delivery, at: Millis) -> Option<&'static str> {
+        match message.fetch {
+            Fetch::Read => None,
+            Fetch::Gone => Some("record_gone"),
+            Fetch::Failed(_) if at > message.kept_until() => Some("unreadable"),
+            Fetch::Failed(_) | Fetch::Unread | Fetch::Asked => {
+                Some("nothing, as its record is unread")
+            }
+        }
+    }
+
+    /// Where the payload of a dead letter of this size must lie, if its record is in a bucket. A letter whose size the
+    /// judge can't tell to the byte may have it there.
+    pub fn points_to(
+        &self,
+        message: &Delivery,
+        size: usize,
+        letter: &DeadLetter,
+    ) -> Option<String> {
+        let place = self.cases[message.case].place.as_ref()?;
+        let is_pointer = attribute(letter, "PayloadLocation").is_some();
+        let is_unsure = size.abs_diff(SIZE_MAX) <= SIZE_UNSURE;
+        let lacks_room = if is_unsure { is_pointer } else { size > SIZE_MAX };
+        (lacks_room && message.is_read()).then(|| place.to_string())
+    }
+
+    /// Where the payload of this dead letter lies, if not in the letter.
+    pub fn pointed_to(&self, of: Subject, letter: &DeadLetter) -> Option<Place> {
+        attribute(letter, "PayloadLocation")?;
+        self.cases[of.case].place.clone()
+    }
+
+    /// A dead letter without its payload was sent. This is the record to which it points.
+    pub fn has_pointed(&mut self, of: Subject, record: &[u8]) {
+        self.tally.count(Seen::Step("letters that point to their payload"));
+        let case = &self.cases[of.case];
+        let payload = format!(r#""requestPayload":{}"#, self.received(case));
+        if !str::from_utf8(record).is_ok_and(|record| record.contains(&payload)) {
+            let what = "its dead letter points to a record that has another payload".to_owned();
+            self.violated(Check::PointsTruly, case.of.event, what);
+        }
+    }
+
+    /// A handler has answered. What is S3's test needs nothing but that.
+    pub fn is_tested(&mut self, message: &mut Delivery) {
+        let case = &mut self.cases[message.case];
+        if case.verdict.err() != Some(TESTED) {
+            return;
+        }
+        message.done = true;
+        if case.acts == 0 {
+            case.acts = 1;
+            self.events[case.of.event].ends += 1;
+            self.tally.count(Seen::Step("test events of buckets"));
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The buckets with failure records: what they hold, what they tell the retry queues, and what strangers put there.
+
+use std::{rc::Rc, sync::Arc, time::Duration};
+
+use comeback_core::{dead_letter::DeadLetter, fault::FaultKind, notice::Location, time::rfc3339};
+use comeback_local_model::{
+    lambda::name::qualified_arn,
+    s3::{Put, encoded},
+    sqs::{Outgoing, Received},
+};
+use serde_json::{Value, json};
+use wire::{Found, Refusal};
+
+use super::{
+    World,
+    build::notices_queue,
+    clients::{record, wrapped},
+};
+use crate::{
+    judge::{Place, Stranger, Subject, TESTED},
+    notes::{Fault, Trouble},
+    plan::{Form, Notices},
+};
+
+/// S3's errors that a person has to fix.
+const DENIALS: [(&str, u16); 2] = [("AccessDenied", 403), ("KMS.DisabledException", 400)];
+
+/// One byte more than a handler reads.
+const TOO_LARGE: usize = (8 << 20) + 1;
+
+/// The day of a record that a stranger puts. Lambda's records have that on which they are written.
+const DAY: &str = "2026/02/02";
+
+impl World {
+    /// Forwards what buckets have told: late, twice and in any order.
+    pub fn announce(&mut self) {
+        let plan = Rc::clone(&self.plan);
+        for (number, target) in plan.targets.iter().enumerate() {
+            let Form::Bucket(notices) = target.form else { continue };
+            let relay = notices_queue(&target.name);
+            let next = self.cloud.sqs.next_visible_at(&relay, self.now);
+            if next.is_some_and(|at| at <= self.now) {
+                let received = self.receive_all(&relay);
+                received.iter().for_each(|notice| self.pass_on(number, notices, notice));
+            }
+        }
+    }
+
+    fn pass_on(&mut self, target: usize, notices: Notices, notice: &Received) {
+        let queue = self.plan.targets[target].queue;
+        let Some(trace) = notice.trace_header.as_deref().map(str::to_owned) else {
+            return self.test(target, notices, &notice.body);
+        };
+        let mut said: Value = serde_json::from_str(&notice.body).unwrap_or_default();
+        let s3 = &mut said["Records"][0]["s3"];
+        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+        let (bucket, key) = (text(&s3["bucket"]["name"]), text(&s3["object"]["key"]));
+        let key = self.key(&bucket, key);
+        // Every second bucket keeps versions.
+        let version = target.is_multiple_of(2).then(|| format!("v{target}"));
+        if let Some(version) = &version {
+            s3["object"]["versionId"] = json!(version);
+        }
+        let place = Place { bucket, key, version };
+        let body = match notices {
+            Notices::EventBridge => created(&place),
+            Notices::Directly => said.to_string(),
+            Notices::Topic => wrapped(Form::Notification, &said.to_string()),
+        };
+        if self.draws(Fault::RecordGone) {
+            let most = 10_u64.pow(self.dice.number(2..=8) as u32);
+            let delay = self.dice.millis(0..=most);
+            let Place { bucket, key, .. } = place.clone();
+            // The object may be gone by then.
+            self.after(delay, move |world| drop(world.cloud.s3.delete(&bucket, &key)));
+        }
+        self.judge.lies_at(&trace, place);
+        let message = || Outgoing {
+            body: body.as_str().into(),
+            trace_header: Some(trace.clone()),
+            ..Outgoing::default()
+        };
+        let delay = self.lateness();
+        let first = message();
+        self.after(delay, move |world| world.forward(queue, first));
+        if let Some((case, _)) = self.judge.repeatable(&trace)
+            && self.happens(Fault::NoticeRepeated)
+        {
+            self.judge.copied(case);
+            let (delay, second) = (self.lateness(), message());
+            self.after(delay, move |world| world.forward(queue, second));
+        }
+    }
+
+    /// How long a notice is on its way.
+    fn lateness(&mut self) -> Duration {
+        if !self.happens(Fault::NoticeLate) {
+            return self.dice.millis(20..=400);
+        }
+        let most = 10_u64.pow(self.dice.number(3..=7) as u32);
+        self.dice.millis(400..=most)
+    }
+
+    /// The key of an object, which S3 has encoded.
+    fn key(&self, bucket: &str, said: String) -> String {
+        if self.cloud.s3.object(bucket, &said).is_ok() {
+            return said;
+        }
+        let mut objects = self.cloud.s3.objects(bucket, "", "").into_iter().flatten();
+        let found = objects.find(|(key, _)| encoded(key) == said).map(|(key, _)| key.to_string());
+        found.unwrap_or(said)
+    }
+
+    /// S3 tests whether it may send to the retry queue.
+    fn test(&mut self, target: usize, notices: Notices, event: &str) {
+        let body = match notices {
+            Notices::Directly | Notices::EventBridge => event.to_owned(),
+            Notices::Topic => wrapped(Form::Notification, event),
+        };
+        let id = format!("test-of-{target}");
+        let stranger = Stranger::new("S3's test", body, &id, event);
+        self.tell(target, Stranger { over: Some(TESTED), ..stranger });
+    }
+
+    /// A stranger's notice is sent to the retry queue.
+    fn tell(&mut self, target: usize, stranger: Stranger) {
+        let trace = self.trace();
+        let message = Outgoing {
+            body: stranger.body.as_str().into(),
+            trace_header: Some(trace.clone()),
+            ..Outgoing::default()
+        };
+        let queue = self.plan.targets[target].queue;
+        self.judge.stranger(target, stranger, trace.into());
+        self.forward(queue, message);
+    }
+
+    /// A stranger puts an object beside the records of a function, or tells of one.
+    pub fn put_strange(&mut self, number: usize, notices: Notices, id: &str) {
+        let plan = Rc::clone(&self.plan);
+        let target = &plan.targets[number];
+        let bucket = target.bucket().unwrap_or_default();
+        // The function may not be deployed yet.
+        if self.cloud.s3.check_bucket(&bucket).is_err() {
+            return;
+        }
+        let place = |rest: &str| Place {
+            bucket: bucket.clone(),
+            key: format!("aws/lambda/async/{}/{rest}", target.name),
+            version: None,
+        };
+        let usual = place(&format!("{DAY}/2026-02-02T03.04.05-{id}"));
+        let payload = format!(r#"{{"strange":{number}}}"#);
+        let about = |arn: &str, condition: &str, rest: &str| {
+            let context =
+                format!(r#""requestId":"{id}","functionArn":"{arn}","condition":"{condition}""#);
+            record(&rfc3339(self.now), &context, rest)
+        };
+        let carried = format!(r#","requestPayload":{payload}"#);
+        let arn = qualified_arn(&target.name);
+        let good = about(&arn, "RetriesExhausted", &carried);
+        let over = |reason| Stranger {
+            over: Some(reason),
+            ..Stranger::new("beside records", String::new(), id, "")
+        };
+        let as_good = Stranger::new("beside records", String::new(), id, &payload);
+        let several = |place: &Place| {
+            let one = put_notice(place);
+            json!({ "Records": [one, one] }).to_string()
+        };
+        let (place, bytes, stranger) = match self.dice.number(0..=10) {
+            0 => (usual, format!("no JSON, {id}"), over("unreadable")),
+            1 => (usual, format!(r#"{{"no":"function","id":"{id}"}}"#), over("unreadable")),
+            2 => {
+                let other = about(&qualified_arn("another"), "RetriesExhausted", &carried);
+                (usual, other, over("unreadable"))
+            }
+            3 => (usual, about(&arn, "RetriesExhausted", ""), over("payload_missing")),
+            4 => (usual, about(&arn, "Success", &carried), over("unreadable")),
+            5 if self.dice.happens(self.plan.large) => {
+                (usual, good.clone() + &" ".repeat(TOO_LARGE - good.len()), over("unreadable"))
+            }
+            6 => (place(&format!("{DAY}/a b+c&\u{e9}%25 {id}")), good, as_good),
+            7 => {
+                let body = several(&usual);
+                let letter = body.clone();
+                return self.tell(number, Stranger { body, letter, ..over("unreadable") });
+            }
+            8 => {
+                let said = place("latest.json");
+                let body = json!({ "Records": [put_notice(&said)] }).to_string();
+                let letter = body.clone();
+                return self.tell(number, Stranger { body, letter, ..over("unreadable") });
+            }
+            9 => {
+                let body = match notices {
+                    Notices::EventBridge => created(&usual),
+                    Notices::Directly | Notices::Topic => {
+                        json!({ "Records": [put_notice(&usual)] }).to_string()
+                    }
+                };
+                let kind = "tells of no object";
+                return self.tell(number, Stranger { body, place: Some(usual), kind, ..as_good });
+            }
+            _ => (usual, good, as_good),
+        };
+        let trace = self.trace();
+        self.judge.stranger(number, stranger, trace.as_str().into());
+        let ids = self.cloud.s3.request_ids();
+        let put = Put {
+            bucket: &place.bucket,
+            key: &place.key,
+            bytes: bytes.as_bytes().into(),
+            content_type: None,
+            principal: "a stranger",
+            trace_header: Some(&trace),
+        };
+        // The bucket is there, and says what was put.
+        let _ = self.cloud.put_object(self.now, &put, &ids);
+    }
+
+    /// A handler reads a record.
+    pub fn read_record(&mut self, location: &Location) -> Result<Found, Refusal> {
+        let target =
+            self.plan.targets.iter().position(|it| it.bucket().as_ref() == Some(&location.bucket));
+        let is_denied = target.is_some_and(|it| self.is(Trouble::BucketDenied, it));
+        if is_denied {
+            self.judge.tally.count(crate::notes::Seen::Trouble(Trouble::BucketDenied));
+        }
+        if is_denied || self.happens(Fault::RecordDenied) {
+            let (code, status) = self.dice.pick(&DENIALS);
+            return Err(Refusal::of(code, status, FaultKind::Configuration));
+        }
+        let transient = Some(FaultKind::Transient { retry_after: None });
+        if self.happens(Fault::RecordCut) {
+            let status = Some(200);
+            return Err(Refusal { status, kind: transient, ..Refusal::default() });
+        }
+        let object = self.cloud.s3.object(&location.bucket, &location.key);
+        let bytes = object.map(|object| Arc::clone(&object.bytes));
+        bytes.map(Found::Record).map_err(|error| {
+            self.judge.tally.count(crate::notes::Seen::Fault(Fault::RecordGone));
+            Refusal {
+                kind: None,
+                ..Refusal::of(error.code(), error.status(), FaultKind::Configuration)
+            }
+        })
+    }
+
+    /// A dead letter without its payload is accepted. Its record must have that, unless somebody has deleted it.
+    pub fn check_pointer(&mut self, of: Subject, letter: &DeadLetter) {
+        let Some(Place { bucket, key, .. }) = self.judge.pointed_to(of, letter) else { return };
+        let object = self.cloud.s3.object(&bucket, &key);
+        if let Some(bytes) = object.ok().map(|object| Arc::clone(&object.bytes)) {
+            self.judge.has_pointed(of, &bytes);
+        }
+    }
+}
+
+/// The record of a notification of S3.
+fn put_notice(Place { bucket, key, .. }: &Place) -> Value {
+    json!({
+        "eventVersion": "2.1",
+        "eventSource": "aws:s3",
+        "eventName": "ObjectCreated:Put",
+        "s3": { "bucket": { "name": bucket }, "object": { "key": encoded(key) } },
+    })
+}
+
+/// The same as EventBridge has it.
+fn created(Place { bucket, key, version }: &Place) -> String {
+    let mut object = json!({ "key": key, "size": 1 });
+    if let Some(version) = version {
+        object["version-id"] = json!(version);
+    }
+    let detail = json!({ "version": "0", "bucket": { "name": bucket }, "object": object });
+    let event = json!({
+        "version": "0",
+        "detail-type": "Object Created",
+        "source": "aws.s3",
+        "detail": detail,
+    });
+    event.to_string()
+}
