@@ -208,12 +208,16 @@ async fn enter<L: Ledger, C: Clock>(
     );
     let mut seen = item.held().or_else(|| entered.map(|entered| entered.claim.clone()));
     let known = seen.as_ref().and_then(|seen| seen.order);
+    let owner = claims::owner(item, run);
+    // What was announced with a claim ends even if the claim is lost by now. It would make the failures of other events
+    // with the same payload wait, and be taken for that of a retry that was not made.
+    let sending = item.sending();
     for _ in 0..LOOKS_MAX {
-        if item.held().is_none() && seen.as_ref().is_some_and(|seen| is_anothers(seen, run)) {
+        // If another handler has taken a claim over, its lease is over, and so no failure waits for this sender.
+        if seen.as_ref().is_some_and(|seen| is_anothers(seen, &owner, run)) {
             return false;
         }
-        let next = Claim::waiting(claims::owner(item, run), seen.as_ref(), waiting.expires_at());
-        let sending = item.sending();
+        let next = Claim::waiting(owner.clone(), seen.as_ref(), waiting.expires_at());
         let change = sending.as_ref().map(|it| it.end(run.clock.now()));
         let written = ledger.enter(&key, seen.as_ref(), &next, &waiting, change.as_ref()).await;
         if let Err(NotReplaced::Fault(fault)) = written {
@@ -234,7 +238,9 @@ async fn enter<L: Ledger, C: Clock>(
     false
 }
 
-/// Whether this claim belongs to an invocation that acts on the failure, or has acted.
-fn is_anothers<L, C: Clock>(seen: &Claim, run: &Run<'_, L, C>) -> bool {
-    seen.state != State::Waiting && !seen.is_expired(run.clock.now())
+/// Whether this claim belongs to another invocation that acts on the failure, or to any that has acted. The write of the
+/// own claim may have taken effect late.
+fn is_anothers<L, C: Clock>(seen: &Claim, owner: &str, run: &Run<'_, L, C>) -> bool {
+    let is_own = matches!(seen.state, State::Held { .. }) && seen.token.owner == owner;
+    seen.state != State::Waiting && !is_own && !seen.is_expired(run.clock.now())
 }

@@ -212,7 +212,7 @@ DEFECTS = [
     ("what is held back by a pause comes back at once", "core/decision",
      "draw.between(PAUSED_WAIT * 4 / 5, PAUSED_WAIT)", "draw.between(Duration::ZERO, PAUSED_WAIT)"),
     ("an event that waits replaces another's claim", "flow/register",
-     "is_some_and(|seen| is_anothers(seen, run))", "is_some_and(|seen| false && is_anothers(seen, run))"),
+     "is_some_and(|seen| is_anothers(seen, &owner, run))", "is_some_and(|seen| false && is_anothers(seen, &owner, run))"),
     ("the register keeps the handle of the first receive", "flow/register",
      "let is_listed = receipt_handle.is_none()\n        && ", "let is_listed = entered.is_some() || receipt_handle.is_none()\n        && "),
     ("a delayed event keeps its old receipt handle", "flow/settle", HOPS, HOPS.replace("false", "true")),

@@ -16,7 +16,10 @@ use comeback_flow::report::Obstacle;
 
 use crate::{
     THROTTLED,
-    world::{Answer, TARGET, World, due, failed, handle, key_of, outcomes, poison, start, waiting},
+    world::{
+        Answer, Meddling, TARGET, World, due, failed, handle, key_of, outcomes, poison, start,
+        waiting,
+    },
 };
 
 const FUNCTION: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders";
@@ -193,6 +196,19 @@ async fn a_sending_whose_taking_hangs_holds_up_no_message_whose_note_was_read() 
     assert_eq!(outcomes(&report), ["waits", "invoked"]);
     assert_eq!(report.entries[0].obstacle, Some(Obstacle::Ledger));
     assert_eq!(sendings(&world, "a"), 1);
+}
+
+/// Otherwise the next failure with the same payload would wait for this handler, and then be taken for its retry.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_loses_its_claim_takes_back_what_it_has_announced_and_not_sent() {
+    for meddling in [&[Meddling::Removed][..], &[Meddling::Removed, Meddling::Late]] {
+        let mut world = transparent(&[("payload of a", Answer::Fault(THROTTLED))]);
+        world.registers = true;
+        world.meddling.borrow_mut().extend(meddling);
+        assert_eq!(outcomes(&handle(&world, vec![due("a")]).await), ["waits"]);
+        assert_eq!(sendings(&world, "a"), 0, "{meddling:?}");
+        assert_eq!(world.claims()[&key_of("a")].state, State::Waiting, "{meddling:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@
 use std::{
     borrow::Cow,
     cell::{Cell, RefCell, RefMut},
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     time::Duration,
 };
 
@@ -85,6 +85,15 @@ fn counted<E>(mut answers: Vec<Result<(), E>>, of_entries: &[Answer]) -> Vec<Res
 /// A queue's URL, and the handle and the timeout of each entry.
 type VisibilityCall = (String, Vec<(String, u32)>);
 
+/// What happens to a claim behind the handler's back.
+#[derive(Clone, Copy, Debug)]
+pub enum Meddling {
+    /// Another program removes it.
+    Removed,
+    /// The handler's own write takes effect late.
+    Late,
+}
+
 /// A function's ARN, the payload and the trace header.
 pub type InvokeCall = (String, String, Option<String>);
 
@@ -145,6 +154,8 @@ pub struct World {
     pub waits: RefCell<BTreeMap<String, (Timestamp, Option<String>)>>,
     /// The policies that the items of waiting events name.
     pub listed_policies: RefCell<Vec<String>>,
+    /// What happens to a claim before each write that lists its event.
+    pub meddling: RefCell<VecDeque<Meddling>>,
     pub look_ups: RefCell<Vec<(usize, usize)>>,
     /// Whether reads are throttled, and writes are not.
     pub reads_fail: Cell<bool>,
@@ -494,6 +505,17 @@ impl Ledger for &World {
         waiting: &Waiting<'_>,
         change: Option<&Change<'_>>,
     ) -> Result<(), NotReplaced> {
+        let meddling = self.meddling.borrow_mut().pop_front();
+        let is_held = |it: &&Claim| matches!(it.state, State::Held { .. });
+        match meddling {
+            Some(Meddling::Removed) => drop(self.claims().remove(key)),
+            Some(Meddling::Late) => {
+                let calls = self.ledger_calls.borrow();
+                let own = calls.iter().filter_map(|(_, next)| next.as_ref()).find(is_held);
+                self.claims().insert(key.to_owned(), own.unwrap().clone());
+            }
+            None => {}
+        }
         self.replace(key, seen, Some(next), change).await?;
         let handle = waiting.receipt_handle.map(str::to_owned);
         self.waits.borrow_mut().insert(key.to_owned(), (waiting.due, handle));
