@@ -202,7 +202,8 @@ async fn a_sending_whose_taking_hangs_holds_up_no_message_whose_note_was_read() 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_loses_its_claim_takes_back_what_it_has_announced_and_not_sent() {
     for meddling in [&[Meddling::Removed][..], &[Meddling::Removed, Meddling::Late]] {
-        let mut world = transparent(&[("payload of a", Answer::Fault(THROTTLED))]);
+        let configuration = Answer::Fault(FaultKind::Configuration);
+        let mut world = transparent(&[("payload of a", configuration)]);
         world.registers = true;
         world.meddling.borrow_mut().extend(meddling);
         assert_eq!(outcomes(&handle(&world, vec![due("a")]).await), ["waits"]);
