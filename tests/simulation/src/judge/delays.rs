@@ -231,11 +231,14 @@ impl Judge {
             let is_over =
                 message.put_back || message.done || message.is_being_claimed() || is_invoked;
             let fits = self.may_be_delayed(run, message, at, seconds);
+            // Of those whose records can't be read, shorter delays are for those whose faults pass sooner.
+            let least = self.least_unread(message, at);
             (
                 wrong(message).is_some(),
                 is_over,
                 !fits,
                 message.is_read(),
+                Reverse(least),
                 !has_answer,
                 Reverse(message.told),
             )

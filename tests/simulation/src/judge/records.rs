@@ -199,6 +199,12 @@ impl Judge {
         (low - passed, high - passed)
     }
 
+    /// The shortest wait from `at` of a message, if a fault keeps its record from being read.
+    pub fn least_unread(&self, message: &Delivery, at: Millis) -> Option<Millis> {
+        let Fetch::Failed(fault) = message.fetch else { return None };
+        Some(self.wait_unread(message, at, fault).0)
+    }
+
     /// The failure time that a message carries when it is sent again. As long as its record is unread, that is when its
     /// notice was sent.
     pub fn failed_at(&self, message: &Delivery) -> String {

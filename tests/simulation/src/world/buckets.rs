@@ -164,11 +164,7 @@ impl World {
             ..Stranger::new("beside records", String::new(), id, "")
         };
         let as_good = Stranger::new("beside records", String::new(), id, &payload);
-        let several = |place: &Place| {
-            let one = put_notice(place);
-            json!({ "Records": [one, one] }).to_string()
-        };
-        let (place, bytes, stranger) = match self.dice.number(0..=10) {
+        let (place, bytes, stranger) = match self.dice.number(0..=9) {
             0 => (usual, format!("no JSON, {id}"), over("unreadable")),
             1 => (usual, format!(r#"{{"no":"function","id":"{id}"}}"#), over("unreadable")),
             2 => {
@@ -182,17 +178,12 @@ impl World {
             }
             6 => (place(&format!("{DAY}/a b+c&\u{e9}%25 {id}")), good, as_good),
             7 => {
-                let body = several(&usual);
-                let letter = body.clone();
-                return self.tell(number, Stranger { body, letter, ..over("unreadable") });
-            }
-            8 => {
                 let said = place("latest.json");
                 let body = json!({ "Records": [put_notice(&said)] }).to_string();
                 let letter = body.clone();
                 return self.tell(number, Stranger { body, letter, ..over("unreadable") });
             }
-            9 => {
+            8 => {
                 let body = match notices {
                     Notices::EventBridge => created(&usual),
                     Notices::Directly | Notices::Topic => {
