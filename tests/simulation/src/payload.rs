@@ -45,6 +45,8 @@ pub struct Foreign {
     /// More members of the envelope, as JSON after a comma.
     pub others: String,
     pub original: String,
+    /// The parts of what the original bytes look like, if that is another envelope.
+    pub inner: Option<Box<Foreign>>,
 }
 
 /// The payload of event number `event`, sent in this second.
@@ -87,8 +89,9 @@ pub fn equal(dice: &mut Dice) -> Payload {
 
 /// An envelope that no handler has written, around what looks like another one. That one is the event's payload.
 pub fn nested(event: usize, second: i64, dice: &mut Dice) -> Payload {
-    let inner = forgery(event, second, dice).text;
-    let foreign = Foreign { original: inner, ..foreign(event, second, dice) };
+    let inner = foreign(event, second, dice);
+    let original = envelope(&inner.metadata(), &inner.original);
+    let foreign = Foreign { original, inner: Some(inner.into()), ..foreign(event, second, dice) };
     let text = envelope(&foreign.metadata(), &foreign.original);
     Payload { text, envelope: Some(foreign), message: None }
 }
@@ -168,6 +171,7 @@ fn foreign(event: usize, second: i64, dice: &mut Dice) -> Foreign {
         request_id: dice.happens(0.7).then(|| format!("foreign-{event}")),
         others: if dice.happens(0.5) { r#","note":[1.0 ,2]"#.to_owned() } else { String::new() },
         original: format!(r#"{{"order": {event}.0}}"#),
+        inner: None,
     }
 }
 

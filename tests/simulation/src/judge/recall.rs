@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use wire::{Answer, Found, Noting, Replace};
 
 use super::{
-    Judge, Open, Subject,
+    Event, Judge, Open, Subject,
     cases::Case,
     delays::{LEDGER, ROUNDING},
     deliveries::Delivery,
@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     notes::{Check, Seen},
+    payload::Foreign,
     rules::Millis,
 };
 
@@ -162,6 +163,12 @@ impl Judge {
         if is_same {
             return;
         }
+        self.is_read_as_sent(index);
+        self.takes_for(index, of);
+    }
+
+    fn takes_for(&mut self, index: usize, of: &Open) {
+        let case = &mut self.cases[index];
         let (event, target, trace) = (case.of.event, case.of.target, Arc::clone(&case.of.trace));
         case.of = Open { event, target, trace, ..of.clone() };
         case.first = of.initial.map_or(case.at, |initial| case.at.min(initial * 1000));
@@ -172,16 +179,56 @@ impl Judge {
         });
     }
 
-    /// From now on, this failure is taken for a first one.
+    /// From now on, this failure is taken for a first one. If its payload looks like an envelope, it is read as one, and
+    /// so the failure is one of another event.
     fn begins_anew(&mut self, index: usize, why: &'static str) {
         let case = &self.cases[index];
+        if case.of.event != case.truth.event {
+            return;
+        }
         if case.of.attempt > 0 {
             self.tally.count(Seen::Step(why));
+        }
+        let foreign = self.events[case.of.event].foreign.as_deref();
+        if let Some(inner) = foreign.and_then(|foreign| foreign.inner.clone()) {
+            return self.is_read_as_envelope(index, inner);
         }
         let first_request = Arc::clone(&case.request_id);
         let of =
             Open { attempt: 0, initial: None, is_foreign: false, first_request, ..case.of.clone() };
         self.continues(index, &of);
+    }
+
+    /// The payload of a retry looks like an envelope, and is read as one.
+    fn is_read_as_envelope(&mut self, index: usize, inner: Box<Foreign>) {
+        self.tally.count(Seen::Step("payloads read as envelopes after a swap"));
+        let case = &self.cases[index];
+        let of = Open {
+            attempt: inner.attempt,
+            initial: Some(inner.initial),
+            is_foreign: true,
+            first_request: Arc::clone(&case.request_id),
+            ..case.of.clone()
+        };
+        let (event, another, is_first) = (case.of.event, self.events.len(), case.acts == 0);
+        // What was acted on before goes on as what it was.
+        let ended = if is_first { event } else { another };
+        self.events.push(Event::new(inner.original.clone(), Some(inner), None));
+        self.events[ended].ends += 1;
+        self.cases[index].of.event = another;
+        self.story.tell(self.now, event, || format!("it is event {another} from now on"));
+        self.takes_for(index, &of);
+    }
+
+    /// The payload of a retry was read as an envelope, and is no more, because its note has come.
+    fn is_read_as_sent(&mut self, index: usize) {
+        let case = &mut self.cases[index];
+        let (event, other) = (case.truth.event, case.of.event);
+        case.of.event = event;
+        if event != other && case.acts == 0 {
+            self.events[event].ends -= 1;
+            self.events[other].ends += 1;
+        }
     }
 
     /// Something went wrong with a call.

@@ -307,8 +307,7 @@ impl Plan {
         }
         self.equal = dice.pick(&[0.1, 0.2, 0.4, 0.8]);
         self.fast = 0.5 * dice.unit();
-        // Such a payload is only known by its note. Of two runs of one event, one may have none after a fault.
-        self.nested = if self.flawless { 0.3 } else { 0.0 };
+        self.nested = if self.flawless { 0.3 } else { 0.1 };
         if !self.flawless && dice.happens(0.6) {
             self.rates.insert(Fault::TransactionConflict, 0.3 * dice.unit().powi(2));
         }

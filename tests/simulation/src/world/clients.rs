@@ -310,6 +310,7 @@ impl World {
                     request_id: None,
                     others,
                     original: payload.clone(),
+                    inner: None,
                 };
                 let body = about(&own, id, &carrying(&envelope(&foreign.metadata(), &payload)));
                 let stranger = hostile("hostile: an id of kilobytes", body);
@@ -333,6 +334,7 @@ impl World {
                     request_id: Some(id.to_owned()),
                     others: String::new(),
                     original: payload.clone(),
+                    inner: None,
                 };
                 let stranger = hostile("hostile: the victim's retry has failed", body);
                 (by, own_queue, refused(Stranger { envelope: Some(foreign), ..stranger }))
