@@ -39,9 +39,10 @@ pub struct Delivery {
     pub behind_since: Option<Timestamp>,
     /// When the handler gives up waiting for notes, and when it begins no more acts.
     pub recalls_until: Timestamp,
-    /// When the handler gives up waiting for records, and what it knows of this one's.
+    /// When the handler gives up waiting for records, what it knows of this one's, and since when it has that.
     pub reads_until: Timestamp,
     pub fetch: Fetch,
+    pub read_at: Option<Timestamp>,
     pub acts_until: Timestamp,
     /// When the handler invoked the target, by the handler's clock.
     pub invoked_at: Option<Millis>,

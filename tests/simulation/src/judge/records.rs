@@ -138,6 +138,7 @@ impl Judge {
                 Fetch::Failed(refusal.kind.unwrap_or(FaultKind::Transient { retry_after: None }))
             }
         };
+        message.read_at = message.is_read().then_some(self.now);
         let (event, fetch) = (self.cases[of.case].of.event, message.fetch);
         self.story.tell(self.now, event, || format!("run {}: its record is {fetch:?}", of.run));
     }

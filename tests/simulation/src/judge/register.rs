@@ -251,8 +251,12 @@ impl Judge {
         let is_ordered = read.is_ordered || read.order.is_some();
         let is_over = case.verdict.map_or(true, |next| asked_at > next.expiry);
         let due = case.verdict.map(|next| case.due_range(next));
+        // Whether it is due was decided when its record was read, and the batch may have waited for others.
+        let waited =
+            message.read_at.zip(listing.answered_at).map(|(read, answered)| answered - read);
+        let judged_at = asked_at - waited.map_or(0, |waited| waited.num_milliseconds());
         let (may_act, acts) = due.map_or((true, true), |(earliest, latest)| {
-            (asked_at >= earliest || is_ordered, asked_at >= latest || is_ordered)
+            (asked_at >= earliest || is_ordered, judged_at >= latest || is_ordered)
         });
         // An event that is not due may be the probe.
         let may_be_early = !may_act && self.may_be_early(run, case);
