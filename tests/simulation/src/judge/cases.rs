@@ -281,7 +281,8 @@ impl Judge {
         self.by_trace.insert(trace, index);
     }
 
-    /// In an outage nothing is delivered twice: once a case is acted on and its message is gone, nobody may name it.
+    /// In an outage no message comes back that is gone: once a case is acted on, and no run has its message any more,
+    /// nobody may name it.
     pub fn forget(&mut self, index: usize) {
         let case = &self.cases[index];
         if self.plan.outage.is_some() && case.acts == 1 {

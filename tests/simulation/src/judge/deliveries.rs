@@ -259,7 +259,8 @@ impl Judge {
             self.ends_sending(message);
             let comes_back = stays(message.handle());
             self.let_go(run, message, comes_back);
-            if message.done && !comes_back {
+            let is_held = self.holders.contains_key(message.message_id());
+            if message.done && !comes_back && !is_held {
                 self.forget(message.case);
             }
         }

@@ -25,6 +25,9 @@ use crate::{
 /// How stale the result of a look-up may be.
 const LOOK_UP_LAG: Duration = Duration::from_secs(1);
 
+/// How long the world of an outage keeps a mark: longer than a handler has a message.
+const MARKS_KEPT: Duration = Duration::from_mins(15);
+
 /// Our program keeps an order for as long as SQS may keep the message.
 const KEEP: Duration = Duration::from_hours(14 * 24);
 
@@ -46,6 +49,8 @@ pub struct Table {
     /// The items without a claim, which something other than a handler has written.
     forged: BTreeSet<String>,
     replaced: VecDeque<(Timestamp, String, Item)>,
+    /// The marks of an outage's world, in the order in which they were written.
+    marks: VecDeque<(Timestamp, String)>,
     orders: u32,
     /// The notes of retries without an envelope, and what is being sent, by sender. Each item has an expiry.
     notes: HashMap<String, (Timestamp, RetryMetadata)>,
@@ -65,6 +70,15 @@ impl Table {
         self.replaced.push_back((now, key.to_owned(), (before, was_waiting)));
         while self.replaced.front().is_some_and(|(at, ..)| between(*at, now) > LOOK_UP_LAG) {
             self.replaced.pop_front();
+        }
+    }
+
+    /// In an outage there are millions of marks, and nobody looks for one whose message is gone for so long.
+    fn forget_marks(&mut self, now: Timestamp, newest: &str) {
+        self.marks.push_back((now, newest.to_owned()));
+        let is_old = |(at, _): &mut (Timestamp, String)| between(*at, now) > MARKS_KEPT;
+        while let Some((_, key)) = self.marks.pop_front_if(is_old) {
+            self.claims.remove(&key);
         }
     }
 
@@ -124,10 +138,10 @@ impl World {
             self.judge.marked(subject);
         }
         let Replace { key, next, waiting, .. } = replace;
-        // In an outage nothing is delivered twice, so nobody looks for a mark, of which there would be millions.
-        let is_kept = |next: &&Claim| self.plan.outage.is_none() || next.state != State::Done;
-        let kept = next.as_ref().filter(is_kept).cloned();
-        self.table.write(self.now, key, kept, waiting.clone());
+        self.table.write(self.now, key, next.clone(), waiting.clone());
+        if self.plan.outage.is_some() && next.as_ref().is_some_and(|it| it.state == State::Done) {
+            self.table.forget_marks(self.now, key);
+        }
         if let Some(noting) = &replace.noting {
             self.table.note(self.now, noting);
             self.judge.notes(noting);
