@@ -91,8 +91,9 @@ impl Wait {
         Self { after, until: if is_partial { Millis::MAX } else { end }, is_delay }
     }
 
+    /// Whether this wait may be until `due`, of which the rest of a millisecond was cut off.
     fn is_until(&self, due: Millis) -> bool {
-        self.after < due && due <= self.until
+        self.after <= due && due <= self.until
     }
 
     /// Whether a wait of `seconds` from `at` may end in the same millisecond.
