@@ -129,6 +129,9 @@ impl Judge {
             // It reads no notes, so the payload says all.
             if !is_transparent && self.cases[index].truth.is_unwrapped {
                 self.begins_anew(index, "attempts begun anew without TRANSPARENT");
+            } else if !is_transparent {
+                let truth = self.cases[index].truth.clone();
+                self.continues(index, &truth);
             }
         }
     }
