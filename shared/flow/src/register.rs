@@ -238,8 +238,8 @@ async fn enter<L: Ledger, C: Clock>(
     false
 }
 
-/// Whether this claim belongs to another invocation that acts on the failure, or to any that has acted. The write of the
-/// own claim may have taken effect late.
+/// Whether this claim belongs to another invocation that acts on the failure, or to any that has acted. The write of
+/// the own claim may have taken effect late.
 fn is_anothers<L, C: Clock>(seen: &Claim, owner: &str, run: &Run<'_, L, C>) -> bool {
     let is_own = matches!(seen.state, State::Held { .. }) && seen.token.owner == owner;
     seen.state != State::Waiting && !is_own && !seen.is_expired(run.clock.now())

@@ -100,7 +100,8 @@ impl Judge {
         }
     }
 
-    /// The body of this dead letter, as it must be: the payload, or the message if that has none or leaves it elsewhere.
+    /// The body of this dead letter, as it must be: the payload, or the message if that has none or leaves it
+    /// elsewhere.
     fn body_of<'a>(&'a self, message: &'a Delivery, letter: &DeadLetter) -> &'a str {
         let case = &self.cases[message.case];
         let has_payload =
