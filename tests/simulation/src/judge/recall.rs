@@ -182,8 +182,8 @@ impl Judge {
         });
     }
 
-    /// From now on, this failure is taken for a first one. If its payload looks like an envelope, it is read as one, and
-    /// so the failure is one of another event.
+    /// From now on, this failure is taken for a first one. If its payload looks like an envelope, it is read as one,
+    /// and so the failure is one of another event.
     fn begins_anew(&mut self, index: usize, why: &'static str) {
         let case = &self.cases[index];
         if case.of.event != case.truth.event {
@@ -256,8 +256,8 @@ impl Judge {
         let is_claim =
             replace.next.as_ref().is_some_and(|it| matches!(it.state, State::Held { .. }));
         if !is_claim {
-            // Nothing is written with a claim that was not. Who has lost its own lists the event, and takes back what it
-            // has announced.
+            // Nothing is written with a claim that was not. Who has lost its own lists the event, and takes back what
+            // it has announced.
             let of_claim = |sent: &&Sent| {
                 let seen = replace.seen.as_ref();
                 let is_own = seen.is_some_and(|seen| seen.token.owner == sent.sender);
