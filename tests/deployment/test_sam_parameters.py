@@ -20,6 +20,10 @@ SETTINGS = {
 # The values that the pattern of each type must accept, and those that it must refuse.
 OF_TYPES = {
     "list": (["ValidationError", "A,B", "A, B", "*.NotFound,errors::Bad*"], [",", "A,", ",A", "A,,B", "A B", " "]),
+    "durations": (
+        ["", "90", "1s", "13d", "1m,10m,3h", "1m, 10m, 3h"],
+        [",", "1m,", ",1m", "1m,,3h", "1m 3h", "0s", "14d", "1m,14d", "1m,  3h", "soon"],
+    ),
     "pointer": (["", "/tenant/id", "/a~1b"], ["tenant", "/a~2"]),
 }
 
