@@ -5,6 +5,7 @@ use std::time::Duration;
 use comeback_core::{
     Attempt, Timestamp,
     backoff::{Draw, Jitter},
+    error_type::ErrorReport,
     policy::Policy,
     time::{between, rfc3339},
 };
@@ -318,19 +319,23 @@ fn drawn(it: &Attempted, policy: Option<&Policy>) -> Markup {
     else {
         return html! {};
     };
-    let backoff = policy.backoff;
-    let ceiling = backoff.ceiling(nth);
-    let least = match backoff.jitter {
-        Jitter::Full => backoff.base.min(ceiling),
+    let error_type = it.error.as_ref().and_then(|(error_type, _)| error_type.clone());
+    let own = policy.of_error(&ErrorReport { error_type, message: None });
+    let policy = own.map_or(policy, |own| &own.policy);
+    let ceiling = policy.ceiling(nth);
+    let least = match policy.backoff.jitter {
+        Jitter::Full => policy.shortest().min(ceiling),
         Jitter::Equal => ceiling / 2,
         Jitter::None => ceiling,
     };
-    let value = backoff.delay(nth, Draw::seeded(request, next));
+    let value = policy.delay(nth, Draw::seeded(request, next));
     let text = |it: Duration| span(it.as_secs_f64());
     html! {
         p.faint {
             "The " (term("draw", "A random wait, so that events that failed together do not come back together."))
-            " was " (text(value)) ", from " (text(least)) " to " (text(ceiling)) "."
+            " was " (text(value)) ", from " (text(least)) " to " (text(ceiling))
+            @if let Some(own) = own { ", by " (Untrusted(&own.name)) }
+            "."
         }
     }
 }
