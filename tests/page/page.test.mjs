@@ -639,7 +639,7 @@ test('an error with a policy of its own waits by it, and has a curve of its own'
   await page.getByText('waits of at most 4s, 3h, one after the other').waitFor();
   const rows = page.locator('#forecast table').last().locator('tbody tr');
   assert.equal(await rows.nth(0).locator('td').first().innerText(), '4 s');
-  assert.equal(await rows.nth(1).locator('td').first().innerText(), '3 h 0 m');
+  assert.equal(await rows.nth(1).locator('td').first().innerText(), '3 h');
   assert.match(await page.locator('#settings').innerText(), /^POLICIES=\{"\*":\{"ERRORS":\{"app\.Limited\*":/);
   await accessible('the policy of an error');
 });
