@@ -177,10 +177,10 @@ mod tests {
         assert_eq!(unseen(&summary.tally, SEEN_MIN), [""; 0]);
     }
 
-    /// A batch has two messages about one failure: one is invoked for, and the other is sent again.
+    /// A claim takes effect late, so the write that lists the event finds first an order and then this claim.
     #[test]
     fn a_world_in_which_the_judge_was_wrong_is_judged_right() {
-        let violation = play(Plan::of(8289), false).violation;
+        let violation = play(Plan::of(2263), false).violation;
         assert!(violation.is_none(), "{violation:?}");
     }
 

@@ -365,10 +365,15 @@ impl Judge {
     pub fn told_of_listing(&mut self, of: Subject, replace: &Replace, answer: &Answer) {
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let (Some(message), Err(refusal)) = (message, answer) else { return };
+        // A claim of its own whose write took effect late is replaced, as any other change is.
+        let own = message.held().map(|held| held.token.clone());
+        let is_own = |there: &Claim| own.as_ref() == Some(&there.token);
         let listing = &mut message.listing;
         match (&refusal.found, &replace.next) {
             (Some(Some(there)), Some(next)) if there.is(next) => {}
-            (Some(Some(there)), _) if there.state != State::Waiting => listing.excused = true,
+            (Some(Some(there)), _) if there.state != State::Waiting && !is_own(there) => {
+                listing.excused = true;
+            }
             (Some(there), _) => {
                 listing.changes += 1;
                 listing.found_order |= there.as_ref().is_some_and(|there| there.order.is_some());
