@@ -71,7 +71,12 @@ impl<'a> Errors<'a> {
                 &prefix,
             ));
             let name = format!("{pattern} of {}", self.of);
-            ErrorPolicy { pattern: pattern.clone(), name, policy: own.policy }
+            ErrorPolicy {
+                pattern: pattern.clone(),
+                of: self.of.to_owned(),
+                name,
+                policy: own.policy,
+            }
         };
         self.written.iter().map(of_error).collect()
     }

@@ -38,15 +38,11 @@ impl Policies {
     /// The policies of errors, those of all functions first. Of a function with a policy of its own, there are only
     /// those of its own errors.
     pub fn of_errors(&self) -> impl Iterator<Item = &ErrorPolicy> {
-        let of_all = self.general.errors.iter();
-        let is_of = |own: &&ErrorPolicy, target: &str| {
-            own.name.strip_suffix(target).is_some_and(|it| it.ends_with(" of "))
-        };
-        let own = self.by_target.iter();
-        let own = own.flat_map(move |(target, policy)| {
-            policy.errors.iter().filter(move |own| is_of(own, target))
-        });
-        of_all.chain(own)
+        let own = self
+            .by_target
+            .iter()
+            .flat_map(|(target, policy)| policy.errors.iter().filter(move |own| own.of == *target));
+        self.general.errors.iter().chain(own)
     }
 
     /// Reads `POLICIES`. What a target's own policy doesn't set is that of the `general` one.
@@ -111,7 +107,7 @@ fn read(
             let mut with_own = Vec::new();
             let of_all = of_all.as_ref().map(|it| it.within(&own.policy, &is_set, &mut with_own));
             own.policy.errors = errors.into_iter().chain(of_all).flatten().collect();
-            // What is wrong for all functions was reported once.
+            // Faults in the errors of all functions were reported above.
             let news = with_own.into_iter().filter(|fault| !bad.contains(fault));
             faults.extend(news.map(|fault| fault.of(target)));
         }

@@ -46,6 +46,8 @@ pub struct Policy {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ErrorPolicy {
     pub pattern: String,
+    /// The function in whose policy it stands, or `*` if it is for all functions.
+    pub of: String,
     /// The name under which logs and the register have it, such as `RateLimited* of orders`.
     pub name: String,
     pub policy: Policy,

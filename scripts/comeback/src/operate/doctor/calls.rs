@@ -1,9 +1,6 @@
 //! The calls that only the doctor makes.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::types::{KeySchemaElement, TableDescription, TimeToLiveStatus};
 use aws_sdk_lambda::types::LastUpdateStatus;
@@ -33,7 +30,7 @@ use crate::{
         doctor::{
             denials::{actions, denied},
             rules::{
-                errors::DAYS,
+                errors::LOOKS_BACK,
                 facts::{
                     Consumer, Keys, KnownBy, Ledger, RecordBucket, RetryQueue, Source, Table,
                     Target,
@@ -299,7 +296,7 @@ pub async fn errors_decided(aws: &Aws, handler: &Function) -> Answer<BTreeSet<St
     if names.len() < 2 {
         return Ok(BTreeSet::new());
     }
-    let from = earlier(aws.now(), Duration::from_hours(24) * DAYS);
+    let from = earlier(aws.now(), LOOKS_BACK);
     let decided = async |name: &String| {
         let pattern = format!("{{ $.policy = {} }}", serde_json::Value::from(name.as_str()));
         let mut has = false;
