@@ -124,7 +124,7 @@ class AcceptanceTest(unittest.TestCase):
             self.assertIn(f"| {each['name']} | ", answers)
             self.assertNotIn(f"| {each['name']} | ", verdict)
         self.assertTrue(document["verdict"].startswith("passed: "), document["verdict"])
-        # Whoever attaches the report to an issue doesn't name their account.
+        # The report can be attached to an issue, so it must not name the account.
         self.assertEqual((self.folder / "green.md").read_text(), printed)
         self.assertNotRegex(printed + json.dumps(document), r"\b0{12}\b")
         self.assertTrue(0 < document["dollars"] < 1, document["costs"])

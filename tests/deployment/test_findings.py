@@ -27,7 +27,8 @@ SAM = [ROOT / "infra/sam/template.yaml", ALARMS]
 # ledger missing.
 OF_A_LEDGER = "CKV_AWS_28"
 NO_VPC = "CKV_AWS_117"
-# Nor does it see the bucket that SAM's template makes on demand. CDK's makes one only in the application of the teams.
+# checkov doesn't see the bucket that SAM's template makes on demand. Of CDK's applications, only that of the teams has
+# one.
 OF_A_BUCKET = {"CKV_AWS_18", "CKV_AWS_21"}
 # The permissions for a VPC, which only CDK's application with several teams needs.
 IN_A_VPC = "CKV_AWS_111"

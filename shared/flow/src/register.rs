@@ -209,8 +209,8 @@ async fn enter<L: Ledger, C: Clock>(
     let mut seen = item.held().or_else(|| entered.map(|entered| entered.claim.clone()));
     let known = seen.as_ref().and_then(|seen| seen.order);
     let owner = claims::owner(item, run);
-    // What was announced with a claim ends even if the claim is lost by now. It would make the failures of other events
-    // with the same payload wait, and be taken for that of a retry that was not made.
+    // This write ends what was announced with the claim, even if the claim is lost by now. Otherwise, failures of other
+    // events with the same payload would wait for it, and one of them would be taken for a retry that was never made.
     let sending = item.sending();
     for _ in 0..LOOKS_MAX {
         // If another handler has taken a claim over, its lease is over, and so no failure waits for this sender.

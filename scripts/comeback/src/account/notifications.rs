@@ -32,7 +32,7 @@ enum Kind {
     Other,
 }
 
-/// Whom a bucket notifies, of which events and of which objects.
+/// One notification of a bucket: its receiver, and of which events and objects it learns.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Notification {
     pub id: String,

@@ -280,7 +280,7 @@ async fn bad_ones_end(retry_loop: &RetryLoop, bucket: &Bucket) {
     }
 }
 
-/// What the handler has to say about some of the messages.
+/// Lines that the handler must log: the decision, and a part of the message.
 const SAID: [(&str, &str); 7] = [
     ("read", "SlowDown: why"),
     ("read", "AccessDenied: why"),

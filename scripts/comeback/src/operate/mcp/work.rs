@@ -1,4 +1,4 @@
-//! What a plan is to do, as the tool that carries it out needs it.
+//! The change that a plan stands for, as the tool that makes it needs it.
 
 use comeback_core::claim::Order;
 
@@ -8,7 +8,7 @@ use crate::operate::{
     waiting::rules::Selection,
 };
 
-/// What a plan is to do.
+/// The change that a plan stands for.
 pub enum Work {
     Order { order: Order, selection: Selection, system: SystemOptions, rate: u32 },
     HoldBack { function: String, system: SystemOptions, is_pause: bool },
