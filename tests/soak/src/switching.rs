@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fmt, fs,
     sync::Arc,
+    time::Duration,
 };
 
 use aws_sdk_lambda::types::Environment;
@@ -129,8 +130,14 @@ pub async fn soak(events: usize, backoff_seconds: i64) -> Switched {
     runs.until(&mut journal, |runs| runs.by_event.values().all(|runs| runs.len() >= least)).await;
     fs::remove_file(&down).unwrap();
     runs.until(&mut journal, |runs| runs.succeeded.len() == events).await;
-    let left = retry_loop.settled(&mut retry_loop.cloud.journal()).await;
-    runs.until(&mut journal, |runs| runs.running.is_empty()).await;
+    // The local cloud has discarded the beginning of the journal by now, so only this reader can go on.
+    let left = loop {
+        let left = retry_loop.left().await;
+        if left.0 == 0 && runs.running.is_empty() {
+            break left;
+        }
+        journal.page(Duration::from_secs(1)).await.into_iter().for_each(|entry| runs.note(entry));
+    };
     let notes = table::notes(&tables).await;
     let mut faults = std::mem::take(&mut runs.faults);
     let mut began_anew = 0;
