@@ -65,26 +65,50 @@ async fn an_event_comes_back_with_its_own_bytes_until_its_attempts_are_used_up()
     }
 }
 
-/// How many events fail, in pairs with the same bytes.
+/// How many events fail.
 const EVENTS: usize = 60;
+
+/// Invokes the function with these payloads, and kills its handlers again and again. Returns the request ids.
+async fn fail_while_handlers_are_killed(
+    retry_loop: &RetryLoop,
+    payload: impl Fn(usize) -> String,
+) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    for number in 0..EVENTS {
+        ids.insert(retry_loop.invoke(&payload(number)).await);
+        if number % 20 == 19 {
+            kill_all(&retry_loop.handlers()).await;
+        }
+    }
+    ids
+}
 
 #[tokio::test]
 async fn no_event_is_lost_and_each_has_its_attempts_though_handlers_are_killed() {
     let tables = Tables::with_claims().await;
     let retry_loop = plan_with_ledger(&tables.endpoint, &SETTINGS).deploy().await;
-    let mut ids = BTreeSet::new();
-    for number in 0..EVENTS {
-        ids.insert(retry_loop.invoke(&event(number / 2)).await);
-        if number % 20 == 19 {
-            let handlers = retry_loop.handlers();
-            kill_all(&handlers).await;
-        }
-    }
+    let ids = fail_while_handlers_are_killed(&retry_loop, event).await;
     let letters = letters(&retry_loop, EVENTS).await;
     assert_eq!(letters.keys().cloned().collect::<BTreeSet<_>>(), ids);
     for letter in letters.values() {
         assert_eq!(attribute(letter, "Attempts"), "3");
         assert_eq!(attribute(letter, "Reason"), "max_attempts_exceeded");
+    }
+}
+
+/// Whose retry has failed can't be told if two events have the same bytes and their handler is killed between Lambda's
+/// answer and its mark. Then both may go on under the request id of one of them, or one may begin anew.
+#[tokio::test]
+async fn no_event_that_has_the_bytes_of_another_is_lost_though_handlers_are_killed() {
+    let tables = Tables::with_claims().await;
+    let retry_loop = plan_with_ledger(&tables.endpoint, &SETTINGS).deploy().await;
+    fail_while_handlers_are_killed(&retry_loop, |number| event(number / 2)).await;
+    let mut ended = BTreeMap::new();
+    while ended.len() < EVENTS / 2 || ended.values().any(|letters| *letters < 2) {
+        let letter = retry_loop.dead_letter().await;
+        assert_eq!(attribute(&letter, "Attempts"), "3");
+        assert_eq!(attribute(&letter, "Reason"), "max_attempts_exceeded");
+        *ended.entry(letter.body).or_insert(0) += 1;
     }
 }
 
