@@ -5,11 +5,13 @@ use std::time::Duration;
 use comeback_core::{notice::PREFIX, pattern};
 use quick_xml::de;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::account::{
     fault::Answer,
     notifications::{Notification, Notifications},
+    policy::statement,
+    setup::ACTIONS_TO_PUT,
 };
 
 /// A lifecycle counts in days.
@@ -60,6 +62,19 @@ pub fn prefix_of(function: &str) -> String {
 /// put objects under every key.
 pub fn everything_in(bucket_arn: &str) -> String {
     format!("{bucket_arn}/*")
+}
+
+/// What lets the role of the function with this ARN put its records into the bucket with this ARN.
+pub fn statements_to_put(bucket_arn: &str, function_arn: &str) -> [Value; 2] {
+    let [put, list] = ACTIONS_TO_PUT;
+    let account = function_arn.split(':').nth(4).unwrap_or_default();
+    // Once a bucket is deleted, anybody can take its name.
+    let in_account = |action: &str, resource: &str| {
+        let mut statement = statement(&[action], &[resource]);
+        statement["Condition"] = json!({ "StringEquals": { "s3:ResourceAccount": account } });
+        statement
+    };
+    [in_account(put, &everything_in(bucket_arn)), in_account(list, bucket_arn)]
 }
 
 /// The ARN of all records of a function in the bucket with this ARN.

@@ -221,10 +221,6 @@ fn holds(conditions: &Value, role: &str) -> bool {
     })
 }
 
-pub fn allow(actions: &[&str], resources: &[&str]) -> String {
-    policy_of(&[statement(actions, resources)])
-}
-
 /// Allows these actions on these resources.
 pub fn statement(actions: &[&str], resources: &[&str]) -> Value {
     json!({ "Effect": "Allow", "Action": actions, "Resource": resources })

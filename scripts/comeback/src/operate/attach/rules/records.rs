@@ -3,16 +3,16 @@
 //! The handler's permissions and the notification are about this function's records only, so another function that uses
 //! the bucket keeps its own. The function's role needs to put objects under all keys.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     account::{
-        bucket::{everything_in, prefix_of, records_of},
+        bucket::{prefix_of, records_of, statements_to_put},
         function::Function,
         names::{key_arn, last},
         notifications::Notification,
         policy::{admit_bucket, admits_bucket, statement, unadmit_bucket},
-        setup::{ACTION_TO_LIST, ACTIONS_ON_KEY, ACTIONS_TO_PUT, ACTIONS_TO_READ},
+        setup::{ACTION_TO_LIST, ACTIONS_ON_KEY, ACTIONS_TO_READ},
         tags::Previous,
     },
     operate::attach::rules::{
@@ -66,18 +66,9 @@ fn is_told(bucket: &RecordBucket, prefix: &str, queue: &RetryQueue) -> bool {
 
 /// What lets the function's role put its records into the bucket, and use the bucket's key.
 pub fn put_statements(function: &Function, bucket: &RecordBucket) -> Vec<Value> {
-    let [put, list] = ACTIONS_TO_PUT;
     let key = bucket.key.as_deref().and_then(|key| key_arn(key, &function.arn));
     let key = key.map(|key| statement(&ACTIONS_ON_KEY, &[&key]));
-    let account = function.arn.split(':').nth(4).unwrap_or_default();
-    // Once a bucket is deleted, anybody can take its name.
-    let in_account = |action: &str, resource: &str| {
-        let mut statement = statement(&[action], &[resource]);
-        statement["Condition"] = json!({ "StringEquals": { "s3:ResourceAccount": account } });
-        statement
-    };
-    let put = in_account(put, &everything_in(&bucket.arn));
-    [put, in_account(list, &bucket.arn)].into_iter().chain(key).collect()
+    statements_to_put(&bucket.arn, &function.arn).into_iter().chain(key).collect()
 }
 
 /// What lets the handler's role read the function's records.

@@ -2,11 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
     account::{
         fault::{Answer, Fault},
-        policy::allow,
+        policy::{policy_of, statement},
     },
     operate::doctor::rules::fix::Fix,
 };
@@ -49,8 +50,12 @@ impl Finding {
 
     /// Is fixed by a policy that allows a role these actions on these resources. `purpose` becomes part of its name.
     pub fn allow(&mut self, role: &str, purpose: &str, actions: &[&str], resources: &[&str]) {
+        self.grant(role, purpose, &[statement(actions, resources)]);
+    }
+
+    pub fn grant(&mut self, role: &str, purpose: &str, statements: &[Value]) {
         let (role, policy) = (role.to_owned(), format!("comeback-{purpose}"));
-        self.fix(Fix::Permission { role, policy, document: allow(actions, resources) });
+        self.fix(Fix::Permission { role, policy, document: policy_of(statements) });
     }
 }
 

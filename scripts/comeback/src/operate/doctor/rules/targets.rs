@@ -6,7 +6,7 @@ use comeback_core::{arn::FunctionArn, settings::Settings};
 
 use crate::{
     account::{
-        bucket::{bucket_name, everything_in},
+        bucket::{bucket_name, statements_to_put},
         function::{Function, InvokeConfig, Unsupported},
         names::last,
         policy::Effect,
@@ -211,12 +211,11 @@ fn sending(it: &mut Examined, facts: &Facts, target: &Target, function: &Functio
         if may_put == Some(&false) {
             let says =
                 format!("its role lacks {} on the bucket {queue}", ACTIONS_TO_PUT.join(" or "));
-            let (role, objects) = (function.role_name(), everything_in(arn));
-            it.bad("role_may_not_send", says).why("Its failures are lost.").allow(
-                role,
+            let statements = statements_to_put(arn, &function.arn);
+            it.bad("role_may_not_send", says).why("Its failures are lost.").grant(
+                function.role_name(),
                 &format!("put-{name}"),
-                &ACTIONS_TO_PUT,
-                &[&objects, arn],
+                &statements,
             );
         }
         return;

@@ -131,7 +131,7 @@ pub const BREAKS_OF_BUCKETS: [Damage; 24] = [
     (
         "role_may_not_send",
         |it| it.targets[0].may_send = [(ARN.to_owned(), Ok(false))].into(),
-        r#""Action":["s3:PutObject","s3:ListBucket"]"#,
+        r#""Condition":{"StringEquals":{"s3:ResourceAccount":"123456789012"}},"Effect":"Allow","Resource":["arn:aws:s3:::records/*"]"#,
     ),
     ("records_expire", |it| bucket(it).rules = Ok(vec![rule("aws/", 14, false)]), ""),
     (
