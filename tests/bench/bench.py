@@ -11,7 +11,9 @@ excludes the start of the process. The start-up time comes from the short run an
 memory comes from the long run. Each figure is the median of the rounds, with the minimum and the maximum.
 
 Beside that, the handler runs in each round with what a function's way of retries needs: an envelope with a ledger (a
-function with the layer is the same for the handler), or no envelope (`TRANSPARENT`). The second table compares these.
+function with the layer is the same for the handler), or no envelope (`TRANSPARENT`); and with a policy for errors, the
+last of which is that of all messages. The second table compares these. With `--before`, it also has an earlier build of
+the handler, to see what a change costs those who don't use it.
 
 A slow result doesn't fail the bench, because times depend on the machine. The table shows which goals are reached, and
 the exit code only says whether measuring worked.
@@ -19,6 +21,7 @@ the exit code only says whether measuring worked.
 
 import argparse
 import asyncio
+import json
 import statistics
 import sys
 import tempfile
@@ -46,8 +49,19 @@ ZIP_MAX_BYTES = 9 * 2**19
 # for sorted batches, and 0.5 + 0.5/5 = 0.60 for mixed ones. The messages in flight are counted once in a run.
 CALLS_MAX = {"sorted": 0.56, "mixed": 0.61}
 
-# The ways of retries that are compared, by the mode of `count.py`: the first is what the others are compared with.
-WAYS = {"ledger": "envelope or layer, with a ledger", "transparent": "without an envelope", "plain": "without a ledger"}
+PATTERNS = ["Throttling*", "RateLimited*", "CardDeclined", "*Unavailable", "Runtime.OutOfMemory", "ReadTimeout"]
+ERRORS = {pattern: {} for pattern in PATTERNS}
+
+PLAIN, LEDGER = "without a ledger", "envelope or layer, with a ledger"
+BEFORE = "the earlier build, without a ledger"
+
+# What our handler's settings cost, and which of these they are compared with.
+WAYS = {
+    PLAIN: (MODES["plain"], PLAIN),
+    "`ERRORS`, without a ledger": ({"POLICIES": json.dumps({"*": {"ERRORS": ERRORS}})}, PLAIN),
+    LEDGER: (MODES["ledger"], PLAIN),
+    "without an envelope, with a ledger": (MODES["transparent"], LEDGER),
+}
 
 # Units of figures: the name, the size and the number of digits after the point.
 CALLS, MICROSECONDS, MILLISECONDS, MEBIBYTES = ("", 1, 2), (" µs", 1e-6, 0), (" ms", 1e-3, 1), (" MiB", 2**20, 2)
@@ -72,10 +86,12 @@ Rounds = list[tuple[Pair, Pair]]
 Ways = dict[str, list[Pair]]
 
 
-async def measure(ours: Handler, floor: Handler, rounds: int, count: int) -> tuple[dict[str, Rounds], Ways]:
-    """Runs both handlers in turn, with every arrangement of messages in each round, and ours in every way."""
+async def measure(
+    ours: Handler, floor: Handler, handlers: dict[str, Handler], rounds: int, count: int
+) -> tuple[dict[str, Rounds], Ways]:
+    """Runs ours and the floor in turn, with every arrangement of messages in each round, and then these handlers."""
     measured: dict[str, Rounds] = {arrangement: [] for arrangement in ARRANGEMENTS}
-    ways: Ways = {mode: [] for mode in WAYS}
+    ways: Ways = {name: [] for name in handlers}
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         log = Path(folder) / "log"
 
@@ -90,8 +106,8 @@ async def measure(ours: Handler, floor: Handler, rounds: int, count: int) -> tup
             print(f"round {number} of {rounds}", file=sys.stderr)
             for arrangement, pairs in measured.items():
                 pairs.append((await pair(ours, arrangement), await pair(floor, arrangement)))
-            for mode, own in ways.items():
-                own.append(await pair(replace(ours, environment=MODES[mode]), "mixed"))
+            for name, handler in handlers.items():
+                ways[name].append(await pair(handler, "mixed"))
     return measured, ways
 
 
@@ -138,18 +154,16 @@ def table(measured: dict[str, Rounds], zipped_bytes: int) -> str:
 
 
 def table_of_ways(ways: Ways) -> str:
-    """The calls and the CPU time of each way, and the ratio to the first one."""
-
-    def ratio(own: list[Pair], value: Callable[[Pair], float]) -> str:
-        pairs = zip(own, next(iter(ways.values())), strict=True)
-        return f"{statistics.median(value(one) / value(first) for one, first in pairs):.2f}"
-
-    rows = [["each batch half and half", "AWS calls per message", "ratio", "CPU per message", "ratio"]]
-    for mode, own in ways.items():
+    """The calls and the CPU time of each way, and the ratio to the one that it is compared with."""
+    rows = [["each batch half and half", "AWS calls per message", "CPU per message", "ratio", "to"]]
+    for name, own in ways.items():
+        other = WAYS[name][1] if name in WAYS else PLAIN
+        pairs = zip(own, ways[other], strict=True)
+        ratio = statistics.median(one.cpu_per_message / base.cpu_per_message for one, base in pairs)
         calls = statistics.median(map(calls_per_message, own))
         cpu = statistics.median(pair.cpu_per_message for pair in own) / MICROSECONDS[1]
-        ratios = ratio(own, calls_per_message), ratio(own, lambda pair: pair.cpu_per_message)
-        rows.append([WAYS[mode], f"{calls:.2f}", ratios[0], f"{cpu:.0f} µs", ratios[1]])
+        compared = ["–", "–"] if name == other else [f"{ratio:.2f}", other]
+        rows.append([name, f"{calls:.2f}", f"{cpu:.0f} µs", *compared])
     return aligned(rows)
 
 
@@ -174,6 +188,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What a failed event costs.")
     parser.add_argument("bootstrap", type=Path, help="the retry handler, a release build")
     parser.add_argument("floor", type=Path, help="the floor, a release build")
+    parser.add_argument("--before", type=Path, help="an earlier build of the retry handler")
     parser.add_argument("--rounds", type=int, default=7, help="how often all is measured")
     parser.add_argument("--batches", type=int, default=300, help="by how many a long run is longer")
     arguments = parser.parse_args()
@@ -182,8 +197,11 @@ def main() -> int:
     # Our handler learns the queue from its messages. The floor needs a setting.
     queue_url = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/retry-queue"
     floor = Handler("floor", [str(arguments.floor.resolve())], {"RETRY_QUEUE_URL": queue_url})
+    handlers = {name: replace(ours, environment=environment) for name, (environment, _) in WAYS.items()}
+    if arguments.before:
+        handlers[BEFORE] = Handler("the earlier build", [str(arguments.before.resolve())], {})
     try:
-        measured, ways = asyncio.run(measure(ours, floor, arguments.rounds, arguments.batches))
+        measured, ways = asyncio.run(measure(ours, floor, handlers, arguments.rounds, arguments.batches))
         print(table(measured, zipped_size(arguments.bootstrap)), table_of_ways(ways), sep="\n\n")
     except (NotMeasured, OSError) as error:
         print(f"could not measure: {error}", file=sys.stderr)
