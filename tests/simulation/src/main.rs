@@ -7,6 +7,7 @@
 //!
 //! The same seed makes the same world, so a failure can be replayed and read line by line.
 
+mod choices;
 mod dice;
 mod judge;
 mod notes;

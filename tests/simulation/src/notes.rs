@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt, fmt::Write as _};
 
 use clap::ValueEnum;
 use comeback_core::{Timestamp, time::rfc3339};
+use serde::{Deserialize, Serialize};
 
 /// A rule that the judge checks. Its comment is printed when it fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -187,8 +188,11 @@ impl Story {
 }
 
 /// A fault that lasts for a while, of a target, a handler, a queue or all calls.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize, ValueEnum,
+)]
 pub enum Trouble {
+    #[default]
     TargetDown,
     /// A target fails and works in turn, for some minutes each.
     TargetFlaps,
@@ -296,6 +300,12 @@ pub enum Fault {
     RecordGone,
 }
 
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
 /// A key of the tally.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Seen {
@@ -304,6 +314,17 @@ pub enum Seen {
     Letter(&'static str),
     Fault(Fault),
     Trouble(Trouble),
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Step(name) => write!(f, "{name}"),
+            Self::Letter(reason) => write!(f, "dead letter: {reason}"),
+            Self::Fault(fault) => write!(f, "fault: {fault}"),
+            Self::Trouble(trouble) => write!(f, "trouble: {trouble:?}"),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]

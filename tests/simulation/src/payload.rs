@@ -2,7 +2,7 @@
 
 use comeback_local_model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 
-use crate::dice::Dice;
+use crate::choices::{Choices, Of};
 
 /// The size of a payload near the limit, in bytes: at least what a message can carry, less the record around it.
 const LARGE: (u64, u64) = (1_047_600, 1_048_576);
@@ -50,8 +50,8 @@ pub struct Foreign {
 }
 
 /// The payload of event number `event`, sent in this second.
-pub fn payload(event: usize, second: i64, dice: &mut Dice) -> Payload {
-    let text = match dice.number(0..=11) {
+pub fn payload(event: usize, second: i64, of: Of, choices: &mut Choices) -> Payload {
+    let text = match choices.kind(of, "payload", 0..=11, 11) {
         0 => format!(r#"{{ "order" : {event} , "big":12345678901234567890{event} }}"#),
         1 => format!(r#"[{event}, 1.0, 1e3, 1E+3, -0.0, "ü\u00fc\ud83d\ude00"]"#),
         2 => format!(r#""_retry_metadata {event} _original_payload""#),
@@ -59,16 +59,18 @@ pub fn payload(event: usize, second: i64, dice: &mut Dice) -> Payload {
             r#"{{"_retry_metadata":{{"attempt":0,"initial_timestamp":1}},"_original_payload":{event}}}"#
         ),
         4 => format!(r#"{{"b":1,"a":2,"b":{event}}}"#),
-        5 => dice.pick(&["null", "true", "7", "\"\"", "{}", "[]", "-1.50"]).to_owned(),
-        6 => return forgery(event, second, dice),
+        5 => choices
+            .pick(of, "short payload", &["null", "true", "7", "\"\"", "{}", "[]", "-1.50"])
+            .to_owned(),
+        6 => return forgery(event, second, of, choices),
         _ => return plain(event),
     };
     Payload { text, envelope: None, message: None }
 }
 
 /// An envelope that no handler has written.
-pub fn forgery(event: usize, second: i64, dice: &mut Dice) -> Payload {
-    let foreign = foreign(event, second, dice);
+pub fn forgery(event: usize, second: i64, of: Of, choices: &mut Choices) -> Payload {
+    let foreign = foreign(event, second, of, choices);
     let text = envelope(&foreign.metadata(), &foreign.original);
     Payload { text, envelope: Some(foreign), message: None }
 }
@@ -78,27 +80,29 @@ pub fn plain(event: usize) -> Payload {
 }
 
 /// A payload that several events have. One of them looks like an envelope, and is none.
-pub fn equal(dice: &mut Dice) -> Payload {
-    let text = dice.pick(&[
+pub fn equal(of: Of, choices: &mut Choices) -> Payload {
+    let equal = [
         "{}",
         r#"{"tick": 1.0}"#,
         r#"{"_retry_metadata":{"attempt":0,"initial_timestamp":1},"_original_payload":{}}"#,
-    ]);
+    ];
+    let text = choices.pick(of, "equal payload", &equal);
     Payload { text: text.to_owned(), envelope: None, message: None }
 }
 
 /// An envelope that no handler has written, around what looks like another one. That one is the event's payload.
-pub fn nested(event: usize, second: i64, dice: &mut Dice) -> Payload {
-    let inner = foreign(event, second, dice);
+pub fn nested(event: usize, second: i64, of: Of, choices: &mut Choices) -> Payload {
+    let inner = foreign(event, second, of, choices);
     let original = envelope(&inner.metadata(), &inner.original);
-    let foreign = Foreign { original, inner: Some(inner.into()), ..foreign(event, second, dice) };
+    let outer = foreign(event, second, of, choices);
+    let foreign = Foreign { original, inner: Some(inner.into()), ..outer };
     let text = envelope(&foreign.metadata(), &foreign.original);
     Payload { text, envelope: Some(foreign), message: None }
 }
 
 /// A payload near the limit of what a message can carry.
-pub fn large(event: usize, dice: &mut Dice) -> Payload {
-    let bytes = dice.number(LARGE.0..=LARGE.1) as usize;
+pub fn large(event: usize, of: Of, choices: &mut Choices) -> Payload {
+    let bytes = choices.number(of, "bytes", LARGE.0..=LARGE.1) as usize;
     let start = format!(r#"{{"order":"{event}","fill":""#);
     let fill = "x".repeat(bytes - start.len() - 2);
     Payload { text: format!("{start}{fill}\"}}"), envelope: None, message: None }
@@ -109,43 +113,51 @@ pub fn message(
     event: usize,
     second: i64,
     is_large: bool,
-    dice: &mut Dice,
+    of: Of,
+    choices: &mut Choices,
 ) -> (Payload, Option<MessageAttribute>) {
-    let group_id = dice.happens(0.3).then(|| "blue".to_owned());
+    let group_id = choices.happens(of, "has a group", 0.3).then(|| "blue".to_owned());
     let mut message = Outgoing { group_id, ..Outgoing::default() };
-    let count = if is_large { 1 } else { dice.pick(&[0, 0, 1, 2, 3, 6, 7, 8, 9, 10]) };
-    for name in NAMES.iter().cycle().skip(dice.index(NAMES.len())).take(count) {
-        let attribute = match (*name, dice.number(0..=2)) {
+    let counts = [0, 0, 1, 2, 3, 6, 7, 8, 9, 10];
+    let count = if is_large { 1 } else { choices.pick(of, "attributes", &counts) };
+    let first = choices.index(of, "first attribute", NAMES.len());
+    for name in NAMES.iter().cycle().skip(first).take(count) {
+        let attribute = match (*name, choices.number(of, "attribute", 0..=2)) {
             ("FailedAt", 0) => MessageAttribute::string("2020-01-01T00:00:00Z"),
             ("Reason", 0) => MessageAttribute::string("target_not_allowed"),
             (_, 0) => MessageAttribute::string(format!("\"\u{fc}{event}\"")),
             (_, 1) => MessageAttribute::number(event),
             _ => MessageAttribute {
                 data_type: "Binary.png".to_owned(),
-                value: AttributeValue::Binary(dice.seed().to_be_bytes().to_vec()),
+                value: AttributeValue::Binary(choices.seed().to_be_bytes().to_vec()),
             },
         };
         message.attributes.insert((*name).to_owned(), attribute);
     }
-    let mut text = match dice.number(0..=3) {
-        _ if is_large => large(event, dice).text,
+    let mut text = match choices.kind(of, "body", 0..=3, 3) {
+        _ if is_large => large(event, of, choices).text,
         0 => format!("no JSON, {event}"),
-        _ => payload(event, second, dice).text,
+        _ => payload(event, second, of, choices).text,
     };
     text.truncate(LARGE.1 as usize - ROOM - message.size());
     message.body = text.as_str().into();
-    let is_forged = count < NAMES.len() && dice.happens(0.3);
-    let forged = is_forged.then(|| forged(event, second, dice));
+    let is_forged = count < NAMES.len() && choices.happens(of, "forged metadata", 0.3);
+    let forged = is_forged.then(|| forged(event, second, of, choices));
     let (forged, envelope) = forged.unzip();
     (Payload { text, envelope: envelope.flatten(), message: Some(message.into()) }, forged)
 }
 
 /// Metadata of another writer, and its parts. Without parts, it counts as none.
-fn forged(event: usize, second: i64, dice: &mut Dice) -> (MessageAttribute, Option<Foreign>) {
-    let foreign = foreign(event, second, dice);
+fn forged(
+    event: usize,
+    second: i64,
+    of: Of,
+    choices: &mut Choices,
+) -> (MessageAttribute, Option<Foreign>) {
+    let foreign = foreign(event, second, of, choices);
     let attempt =
         |attempt: &str| format!(r#"{{"attempt":{attempt},"initial_timestamp":{second}}}"#);
-    let (text, foreign) = match dice.number(0..=5) {
+    let (text, foreign) = match choices.kind(of, "metadata", 0..=5, 5) {
         0 => ("no JSON".to_owned(), None),
         1 => (attempt("0"), None),
         2 => (attempt("\"1\""), None),
@@ -164,12 +176,16 @@ fn forged(event: usize, second: i64, dice: &mut Dice) -> (MessageAttribute, Opti
     (MessageAttribute::string(text), foreign)
 }
 
-fn foreign(event: usize, second: i64, dice: &mut Dice) -> Foreign {
+fn foreign(event: usize, second: i64, of: Of, choices: &mut Choices) -> Foreign {
     Foreign {
-        attempt: dice.number(1..=3) as u32,
-        initial: second - dice.number(0..=60) as i64,
-        request_id: dice.happens(0.7).then(|| format!("foreign-{event}")),
-        others: if dice.happens(0.5) { r#","note":[1.0 ,2]"#.to_owned() } else { String::new() },
+        attempt: choices.number(of, "foreign attempt", 1..=3) as u32,
+        initial: second - choices.number(of, "foreign age", 0..=60) as i64,
+        request_id: choices.happens(of, "foreign id", 0.7).then(|| format!("foreign-{event}")),
+        others: if choices.happens(of, "more members", 0.5) {
+            r#","note":[1.0 ,2]"#.to_owned()
+        } else {
+            String::new()
+        },
         original: format!(r#"{{"order": {event}.0}}"#),
         inner: None,
     }

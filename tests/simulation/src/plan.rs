@@ -2,11 +2,15 @@
 
 mod chosen;
 mod draw;
+mod plain;
 
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use self::plain::millis;
 use crate::{
     notes::{Fault, Trouble},
     rules::Rules,
@@ -19,33 +23,43 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
 /// A whole world.
-#[derive(Default)]
+#[derive(Clone, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Plan {
     pub seed: u64,
+    #[serde(skip)]
     pub handlers: Vec<HandlerPlan>,
+    #[serde(skip)]
     pub queues: Vec<QueuePlan>,
+    #[serde(skip)]
     pub targets: Vec<TargetPlan>,
     /// The number of events, and the time over which they are sent.
     pub events: u64,
+    #[serde(with = "millis")]
     pub sending: Duration,
     /// The number of messages that strangers, not Lambda, send to the retry queues.
     pub strangers: u64,
     /// The account's limit on concurrent runs.
     pub concurrency: u32,
+    #[serde(skip)]
     pub rates: BTreeMap<Fault, f64>,
     /// The share of events that never succeed, and the share of payloads near the limit.
     pub hopeless: f64,
     pub large: f64,
+    #[serde(skip)]
     pub spells: Vec<Spell>,
     /// When faults stop.
+    #[serde(with = "millis")]
     pub calm_after: Duration,
     /// Whether only targets fail, and nothing else.
     pub flawless: bool,
     /// The first of a hundred kinds of failure that targets draw from. From 30 on they are plain errors, which heal.
     pub failures_from: u64,
     /// Whether to record the metrics that CloudWatch would have.
+    #[serde(skip)]
     pub has_metrics: bool,
     /// The outage that is played, about which CloudWatch tells the truth.
+    #[serde(skip)]
     pub outage: Option<Outage>,
     /// How often operators notice a waiting event and order something, and the share of orders that end with the item
     /// of the wait, as another program might write them.
@@ -61,6 +75,7 @@ pub struct Plan {
     /// The share of events whose payload looks like an envelope once it is taken out of one.
     pub nested: f64,
     /// When handlers are deployed again with other settings of `TRANSPARENT`.
+    #[serde(with = "millis::maybe")]
     pub turns_at: Option<Duration>,
     /// Whose messages the strangers' are, if one function is compromised.
     pub attack: Option<Attack>,
@@ -114,7 +129,8 @@ impl Outage {
 /// A function that an attacker has taken over: what it sends to its own retry queue is hostile. Each of the two
 /// functions has a queue that is bound to it alone. One more queue accepts the dead letters of all, which SQS moves
 /// back.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Attack {
     /// The target that is compromised, and the one that the attacker is after.
     pub by: usize,
@@ -123,6 +139,8 @@ pub struct Attack {
 }
 
 /// A retry handler: one function, its settings and its dead-letter queue.
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct HandlerPlan {
     pub name: String,
     pub dead_letter_queue: String,
@@ -131,6 +149,7 @@ pub struct HandlerPlan {
     /// How much of the account's concurrency is its own.
     pub reserved: Option<u32>,
     /// The most by which the clocks of its environments may be off.
+    #[serde(with = "millis")]
     pub skew: Duration,
     pub general: Rules,
     /// Whether it lists its targets, or may invoke every function of its account.
@@ -148,6 +167,8 @@ pub struct HandlerPlan {
     pub in_flight_max: [u32; 2],
 }
 
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct QueuePlan {
     pub name: String,
     pub handler: usize,
@@ -156,7 +177,7 @@ pub struct QueuePlan {
 }
 
 /// How a target's failures reach the retry queue.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Form {
     #[default]
     Record,
@@ -175,7 +196,7 @@ pub enum Form {
 }
 
 /// How the notices of a bucket reach the retry queue.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Notices {
     Directly,
     /// Through EventBridge, which writes them in another way.
@@ -184,7 +205,8 @@ pub enum Notices {
     Topic,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct TargetPlan {
     pub name: String,
     pub queue: usize,
@@ -204,6 +226,8 @@ pub struct TargetPlan {
     pub is_bucket_unlisted: bool,
     /// The target that gets this name when it is renamed.
     pub successor_of: Option<usize>,
+    /// Its circuit when the world begins.
+    pub circuit: Option<Value>,
 }
 
 impl TargetPlan {
@@ -223,11 +247,16 @@ impl TargetPlan {
 }
 
 /// A trouble, the target, handler or queue that it concerns, and its time from the beginning of the world.
+#[derive(Clone, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Spell {
     pub trouble: Trouble,
     pub number: usize,
+    #[serde(with = "millis")]
     pub from: Duration,
-    pub until: Duration,
+    /// None if it never ends.
+    #[serde(with = "millis::maybe")]
+    pub until: Option<Duration>,
 }
 
 impl Plan {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use comeback_core::backoff::Jitter;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::dice::Dice;
@@ -54,7 +55,8 @@ const STAY: i64 = 13 * DAY;
 const STAY_END: i64 = STAY + DAY / 2;
 
 /// A policy, in whole seconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Rules {
     pub base: u64,
     pub max: u64,
@@ -62,6 +64,7 @@ pub struct Rules {
     pub list: Vec<u64>,
     pub age: u64,
     pub attempts: Option<u32>,
+    #[serde(with = "OfJitter")]
     pub jitter: Jitter,
     /// Which of [`NEVER`] it names.
     pub never: Vec<usize>,
@@ -70,14 +73,33 @@ pub struct Rules {
 }
 
 /// What is set for an error. The rest is that of the function.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct OfError {
     /// The first backoff and the ceiling.
     doubling: Option<(u64, u64)>,
     list: Vec<u64>,
     age: Option<u64>,
     attempts: Option<u32>,
+    #[serde(with = "maybe_jitter")]
     jitter: Option<Jitter>,
+}
+
+mod maybe_jitter {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{Jitter, OfJitter};
+
+    #[derive(Deserialize, Serialize)]
+    struct Is(#[serde(with = "OfJitter")] Jitter);
+
+    pub fn serialize<S: Serializer>(jitter: &Option<Jitter>, to: S) -> Result<S::Ok, S::Error> {
+        jitter.map(Is).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Jitter>, D::Error> {
+        Ok(Option::<Is>::deserialize(from)?.map(|it| it.0))
+    }
 }
 
 /// The policy of a handler without settings, as the documents have it.
@@ -88,6 +110,15 @@ impl Default for Rules {
         let (list, never, errors) = (Vec::new(), Vec::new(), Vec::new());
         Self { base, max, list, age, attempts: None, jitter, never, errors }
     }
+}
+
+/// [`Jitter`], as a script has it.
+#[derive(Deserialize, Serialize)]
+#[serde(remote = "Jitter")]
+enum OfJitter {
+    Full,
+    Equal,
+    None,
 }
 
 /// A time since 1970 in milliseconds.

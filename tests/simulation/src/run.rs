@@ -15,7 +15,7 @@ use comeback_core::time::{at_millis, between, later};
 
 use crate::{
     judge::Judge,
-    notes::{Check, Seen, Tally, Violation},
+    notes::{Check, Tally, Violation},
     plan::{Outage, Plan},
     world::{BEGAN_AT, play},
 };
@@ -92,14 +92,8 @@ impl Tally {
     pub fn counts(&self) -> String {
         let mut text = String::new();
         for (seen, count) in &self.seen {
-            let name = match seen {
-                Seen::Step(name) => (*name).to_owned(),
-                Seen::Letter(reason) => format!("dead letter: {reason}"),
-                Seen::Fault(fault) => format!("fault: {fault:?}"),
-                Seen::Trouble(trouble) => format!("trouble: {trouble:?}"),
-            };
             // Writing to a string can't fail.
-            let _ = writeln!(text, "{count:>9}  {name}");
+            let _ = writeln!(text, "{count:>9}  {seen}");
         }
         text
     }
@@ -112,7 +106,7 @@ mod tests {
     use super::*;
     use crate::{
         judge::REASONS,
-        notes::{Fault, Trouble},
+        notes::{Fault, Seen, Trouble},
     };
 
     /// Enough worlds to see every fault.

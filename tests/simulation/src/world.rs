@@ -8,6 +8,7 @@ mod build;
 mod clients;
 mod handlers;
 mod metrics;
+mod names;
 mod service;
 mod table;
 mod troubles;
@@ -36,6 +37,7 @@ use self::{
 use wire::Reply;
 
 use crate::{
+    choices::{Choices, How, Of, Outcome},
     dice::Dice,
     judge::Judge,
     notes::{Check, Seen, Trouble},
@@ -54,7 +56,12 @@ const STEPS_PER_EVENT_MAX: u64 = 40_000;
 
 /// Plays a world from its beginning to its end, or to the first rule that does not hold.
 pub fn play(plan: Plan, is_story_written: bool) -> Judge {
-    World::new(Rc::new(plan), is_story_written).play()
+    play_as(plan, How::Drawn, is_story_written).0
+}
+
+/// The same, and also tells what was chosen.
+pub fn play_as(plan: Plan, how: How, is_story_written: bool) -> (Judge, Outcome) {
+    World::new(Rc::new(plan), how, is_story_written).play()
 }
 
 enum Step {
@@ -73,7 +80,9 @@ struct World {
     /// The steps to come. Steps of the same time happen in the order in which they were planned.
     agenda: BTreeMap<(Timestamp, u64), Step>,
     planned: u64,
-    dice: Dice,
+    choices: Choices,
+    /// Of whom each event of the judge is, if choices need names.
+    senders: HashMap<usize, Of>,
     judge: Judge,
     home: Rc<Home>,
     /// The last count of messages in flight that a handler asked for, by queue.
@@ -105,21 +114,22 @@ struct World {
 }
 
 impl World {
-    fn new(plan: Rc<Plan>, is_story_written: bool) -> Self {
+    fn new(plan: Rc<Plan>, how: How, is_story_written: bool) -> Self {
         let began_at = at_millis(BEGAN_AT);
-        let mut dice = Dice::seeded(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1);
-        let circuits = build::circuits(&plan);
+        let clock = Rc::new(Cell::new(began_at));
+        let dice = Dice::seeded(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1);
+        let mut choices = Choices::new(how, dice, Rc::clone(&clock));
         let mut world = Self {
             now: began_at,
-            clock: Rc::new(Cell::new(began_at)),
-            cloud: Cloud::new(plan.concurrency, dice.seed()),
+            clock,
+            cloud: Cloud::new(plan.concurrency, choices.seed()),
             agenda: BTreeMap::new(),
             planned: 0,
             judge: Judge::new(Rc::clone(&plan), is_story_written),
             home: build::home(),
             counted: BTreeMap::new(),
             table: Table::default(),
-            circuits,
+            circuits: build::circuits(&plan),
             runs: BTreeMap::new(),
             idle: plan.handlers.iter().map(|_| Vec::new()).collect(),
             next_run: 0,
@@ -136,30 +146,30 @@ impl World {
             minutes: BTreeMap::new(),
             second: (0, 0),
             plan: Rc::clone(&plan),
-            dice,
+            choices,
+            senders: HashMap::new(),
         };
         world.build();
         for spell in &plan.spells {
             let Spell { trouble, number, from, until } = *spell;
             world.after(from, move |world| world.trouble(trouble, number, true));
-            if until < Duration::MAX {
-                world.after(until, move |world| world.trouble(trouble, number, false));
-            }
+            let ends = move |world: &mut Self| world.trouble(trouble, number, false);
+            until.into_iter().for_each(|until| world.after(until, ends));
         }
         world.after(plan.calm_after, Self::calm_down);
         for handler in 0..plan.handlers.len() {
             plan.turns_at.into_iter().for_each(|at| world.after(at, move |it| it.turn(handler)));
         }
         if plan.events > 0 {
-            world.plan_sending(plan.events, Self::send);
+            world.plan_sending(Of::event(0), plan.events, Self::send);
         }
         if plan.strangers > 0 {
-            world.plan_sending(plan.strangers, Self::send_strange);
+            world.plan_sending(Of::stranger(0), plan.strangers, Self::send_strange);
         }
         world
     }
 
-    fn play(mut self) -> Judge {
+    fn play(mut self) -> (Judge, Outcome) {
         let last = self.plan.sending.max(self.plan.calm_after);
         // If its notes are not read any more, an event begins anew.
         let ages = if self.plan.equal > 0.0 { 2 } else { 1 };
@@ -209,7 +219,8 @@ impl World {
             self.read_dead_letters();
         }
         self.judge.tally.seen.insert(Seen::Step("steps"), steps);
-        self.judge
+        let has_ended = self.judge.violation.is_none();
+        (self.judge, self.choices.outcome(has_ended))
     }
 
     /// Where attempts must be on time, tells the judge which mappings have no place for another batch.

@@ -89,6 +89,28 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// What it asks for, in a word or two.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Sleep(_) => "sleep",
+            Self::Read(_) => "read",
+            Self::Hide { .. } => "hide",
+            Self::Count { .. } => "count",
+            Self::Again { .. } => "send again",
+            Self::Letters(_) => "dead letter",
+            Self::Invoke(_) => "invoke",
+            Self::Replace(_) => "claim",
+            Self::LookUp { .. } => "look up",
+            Self::Recall(_) => "recall",
+            Self::Adopt(_) => "adopt",
+            Self::Exchange(_) => "circuit",
+            Self::List { .. } => "list",
+            Self::Minutes { .. } => "minutes",
+        }
+    }
+}
+
 /// A write of a target's circuit.
 #[derive(Clone, Debug)]
 pub struct Exchange {

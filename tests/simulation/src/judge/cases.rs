@@ -10,12 +10,12 @@ use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{Timestamp, claim::Order, error_type::ErrorReport, record::Condition};
 
 use super::{
-    Event, Judge, Open,
+    Event, Judge, Open, Subject,
     deliveries::{time_of, trace_of, was_moved},
     records::{Place, TESTED},
 };
 use crate::{
-    dice::Dice,
+    choices::{Choices, Of},
     notes::Seen,
     payload::Foreign,
     plan::Form,
@@ -145,9 +145,26 @@ impl Stranger {
 }
 
 impl Judge {
+    /// Which attempt of which event has failed, by the trace of its message.
+    pub fn failed_with(&self, trace: &str) -> Option<(usize, u32)> {
+        let Open { event, attempt, .. } = self.cases[*self.by_trace.get(trace)?].truth;
+        Some((event, attempt))
+    }
+
+    pub fn truth_of(&self, subject: Subject) -> (usize, u32) {
+        let Open { event, attempt, .. } = self.cases[subject.case].truth;
+        (event, attempt)
+    }
+
     /// The request id of one of the victim's invocations, that has not ended or has failed, for a failure that another
     /// target invents. None of that target's failures has it yet.
-    pub fn victims_request(&self, victim: usize, by: usize, dice: &mut Dice) -> Option<Arc<str>> {
+    pub fn victims_request(
+        &self,
+        victim: usize,
+        by: usize,
+        of: Of,
+        choices: &mut Choices,
+    ) -> Option<Arc<str>> {
         let open = self.open.iter().filter(|(_, open)| open.target == victim).map(|(id, _)| id);
         let failed = self.cases.iter().filter(|case| case.of.target == victim && !case.strange);
         let mut ids: Vec<_> = open.chain(failed.map(|case| &case.request_id)).collect();
@@ -155,7 +172,7 @@ impl Judge {
         let taken: HashSet<_> = taken.map(|case| &case.request_id).collect();
         ids.retain(|id| !taken.contains(id));
         ids.sort_unstable();
-        (!ids.is_empty()).then(|| Arc::clone(ids[dice.index(ids.len())]))
+        (!ids.is_empty()).then(|| Arc::clone(ids[choices.index(of, "request", ids.len())]))
     }
 
     /// Lambda has given up an invocation, and sent its failure to a retry queue.

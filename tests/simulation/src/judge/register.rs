@@ -17,7 +17,7 @@ use super::{
     deliveries::{Delivery, Met, receive_count},
 };
 use crate::{
-    dice::Dice,
+    choices::{Choices, Of},
     notes::{Check, Seen},
     rules::Millis,
 };
@@ -108,8 +108,8 @@ pub fn came_back(record: &SqsMessage) -> bool {
 }
 
 impl Judge {
-    pub fn any_key(&self, dice: &mut Dice) -> String {
-        self.cases[dice.index(self.cases.len())].key.clone()
+    pub fn any_key(&self, of: Of, choices: &mut Choices) -> String {
+        self.cases[choices.index(of, "failure", self.cases.len())].key.clone()
     }
 
     pub fn has_register(&self, case: &Case) -> bool {

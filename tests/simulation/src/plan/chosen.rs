@@ -42,7 +42,7 @@ impl Plan {
         };
         let outage = |number| {
             let from = Duration::from_hours(dice.number(1..=20));
-            let until = from + Duration::from_mins(20);
+            let until = Some(from + Duration::from_mins(20));
             Spell { trouble: Trouble::TargetDown, number, from, until }
         };
         let mut rates = BTreeMap::from(RATES.map(|(fault, _)| (fault, 0.001)));
@@ -75,7 +75,12 @@ impl Plan {
             rates: BTreeMap::new(),
             strangers: 0,
             hopeless: 0.0,
-            spells: vec![Spell { trouble: Trouble::TargetDown, number: 0, from, until }],
+            spells: vec![Spell {
+                trouble: Trouble::TargetDown,
+                number: 0,
+                from,
+                until: Some(until),
+            }],
             calm_after: self.calm_after.max(until),
             ..self
         }
@@ -104,7 +109,7 @@ impl Plan {
         (handler.probes, handler.has_register) = (outage.probe, outage.register);
         handler.in_flight_max = [outage.in_flight_max; 2];
         plan.spells[0].from = Duration::ZERO;
-        plan.spells[0].until = until;
+        plan.spells[0].until = Some(until);
         Self {
             sending: Duration::from_secs(outage.arrivals),
             calm_after: until,

@@ -3,6 +3,7 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use comeback_core::backoff::Jitter;
+use serde_json::json;
 
 use super::{
     Attack, DAY, Form, HOUR, HandlerPlan, IN_FLIGHT_MAX, Notices, Plan, QueuePlan, Spell,
@@ -12,6 +13,7 @@ use crate::{
     dice::Dice,
     notes::{Fault, Trouble},
     rules::Rules,
+    world::BEGAN_AT,
 };
 
 /// The share of worlds in which functions are retried without an envelope.
@@ -139,7 +141,37 @@ impl Plan {
         }
         plan.draw_transparent();
         plan.draw_records();
+        plan.draw_circuits();
         plan
+    }
+
+    /// The circuits that exist when a world begins, as left by another handler or another program.
+    fn draw_circuits(&mut self) {
+        let dice = &mut Dice::seeded(self.seed ^ 0x6369_7263_7569_7473);
+        for target in &mut self.targets {
+            let began = BEGAN_AT as i64 - dice.millis(0..=600_000).as_millis() as i64;
+            let later = began + dice.millis(0..=900_000).as_millis() as i64;
+            let rate = dice.number(1..=20);
+            let slice = json!({ "began": began, "rate": rate, "taken": 0, "failed": 0 });
+            let probe = json!({ "of": { "event": "gone", "attempt": 1 }, "at": began });
+            let cleared = json!({ "until": later, "ask_at": began });
+            let counts = json!({ "since": began, "invoked": 30, "failed": 29 });
+            let open = json!({ "since": began, "next_at": later, "interval_seconds": 60 });
+            let probing = json!({ "since": began, "interval_seconds": 10, "probe": probe });
+            let ramping = json!({ "since": began, "slice": slice, "mixed": 0, "probe": probe });
+            let suspected = json!({ "since": began, "ask_at": later, "slice": slice });
+            let phase = match dice.number(0..=7) {
+                0 | 1 => json!({ "open": open }),
+                2 => json!({ "probing": probing }),
+                3 => json!({ "ramping": ramping }),
+                4 => json!({ "suspected": suspected }),
+                5 => json!({ "closed": { "counts": counts, "cleared": cleared } }),
+                6 => json!("melted"),
+                _ => continue,
+            };
+            let circuit = json!({ "by": "another", "patience_seconds": 20, "phase": phase });
+            target.circuit = Some(circuit);
+        }
     }
 
     /// In some worlds, backoffs are listed, and errors have settings of their own. Queues have no errors.
@@ -221,6 +253,7 @@ impl Plan {
             transparent: [false; 2],
             is_bucket_unlisted: false,
             successor_of: None,
+            circuit: None,
         });
     }
 
@@ -274,7 +307,7 @@ impl Plan {
             if dice.happens(probability) {
                 let from = dice.within(Duration::ZERO, self.calm_after);
                 let lasts = dice.millis(60_000..=longest * 1000);
-                let until = (from + lasts).min(self.calm_after);
+                let until = Some((from + lasts).min(self.calm_after));
                 self.spells.push(Spell { trouble, number, from, until });
             }
         }
@@ -405,7 +438,7 @@ impl Plan {
             trouble: Trouble::TargetDown,
             number,
             from: Duration::ZERO,
-            until,
+            until: Some(until),
         });
         self.calm_after = self.calm_after.max(until);
     }
@@ -532,7 +565,7 @@ impl Plan {
         };
         let from = dice.within(Duration::ZERO, self.calm_after - Duration::from_hours(48));
         let off = from + hours(1..=6, dice);
-        let until = (off + hours(30..=96, dice)).min(self.calm_after);
+        let until = Some((off + hours(30..=96, dice)).min(self.calm_after));
         let denied = (0..self.targets.len()).filter(|&number| self.targets[number].queue == queue);
         let denied = denied.map(|number| (Trouble::AccessDenied, number, from));
         let spells = denied.chain([(Trouble::MappingOff, queue, off)]);
@@ -584,7 +617,7 @@ impl Plan {
         self.targets.push(successor);
         let from = dice.within(Duration::ZERO, self.calm_after);
         // The old name never works again.
-        let until = Duration::MAX;
+        let until = None;
         self.spells.push(Spell { trouble: Trouble::TargetRenamed, number, from, until });
     }
 }

@@ -17,6 +17,7 @@ use super::{
     clients::{record, wrapped},
 };
 use crate::{
+    choices::Of,
     judge::{Place, Stranger, Subject, TESTED},
     notes::{Fault, Trouble},
     plan::{Form, Notices},
@@ -51,6 +52,7 @@ impl World {
         let Some(trace) = notice.trace_header.as_deref().map(str::to_owned) else {
             return self.test(target, notices, &notice.body);
         };
+        let of = self.of_trace(&trace);
         let mut said: Value = serde_json::from_str(&notice.body).unwrap_or_default();
         let s3 = &mut said["Records"][0]["s3"];
         let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
@@ -67,9 +69,9 @@ impl World {
             Notices::Directly => said.to_string(),
             Notices::Topic => wrapped(Form::Notification, &said.to_string()),
         };
-        if self.draws(Fault::RecordGone) {
-            let most = 10_u64.pow(self.dice.number(2..=8) as u32);
-            let delay = self.dice.millis(0..=most);
+        if self.draws(of, Fault::RecordGone) {
+            let most = 10_u64.pow(self.choices.number(of, "digits", 2..=8) as u32);
+            let delay = self.choices.millis(of, "gone after", 0..=most);
             let Place { bucket, key, .. } = place.clone();
             // The object may be gone by then.
             self.after(delay, move |world| drop(world.cloud.s3.delete(&bucket, &key)));
@@ -80,25 +82,25 @@ impl World {
             trace_header: Some(trace.clone()),
             ..Outgoing::default()
         };
-        let delay = self.lateness();
+        let delay = self.lateness(of);
         let first = message();
         self.after(delay, move |world| world.forward(queue, first));
         if let Some((case, _)) = self.judge.repeatable(&trace)
-            && self.happens(Fault::NoticeRepeated)
+            && self.happens(of, Fault::NoticeRepeated)
         {
             self.judge.copied(case);
-            let (delay, second) = (self.lateness(), message());
+            let (delay, second) = (self.lateness(of), message());
             self.after(delay, move |world| world.forward(queue, second));
         }
     }
 
     /// How long a notice is on its way.
-    fn lateness(&mut self) -> Duration {
-        if !self.happens(Fault::NoticeLate) {
-            return self.dice.millis(20..=400);
+    fn lateness(&mut self, of: Of) -> Duration {
+        if !self.happens(of, Fault::NoticeLate) {
+            return self.choices.millis(of, "told after", 20..=400);
         }
-        let most = 10_u64.pow(self.dice.number(3..=7) as u32);
-        self.dice.millis(400..=most)
+        let most = 10_u64.pow(self.choices.number(of, "digits", 3..=7) as u32);
+        self.choices.millis(of, "told after", 400..=most)
     }
 
     /// The key of an object, which S3 has encoded.
@@ -119,11 +121,11 @@ impl World {
         };
         let id = format!("test-of-{target}");
         let stranger = Stranger::new("S3's test", body, &id, event);
-        self.tell(target, Stranger { over: Some(TESTED), ..stranger });
+        self.tell(Of::target(target), target, Stranger { over: Some(TESTED), ..stranger });
     }
 
     /// A stranger's notice is sent to the retry queue.
-    fn tell(&mut self, target: usize, stranger: Stranger) {
+    fn tell(&mut self, of: Of, target: usize, stranger: Stranger) {
         let trace = self.trace();
         let message = Outgoing {
             body: stranger.body.as_str().into(),
@@ -132,11 +134,12 @@ impl World {
         };
         let queue = self.plan.targets[target].queue;
         self.judge.stranger(target, stranger, trace.into());
+        self.note_sender(of);
         self.forward(queue, message);
     }
 
     /// A stranger puts an object beside the records of a function, or tells of one.
-    pub fn put_strange(&mut self, number: usize, notices: Notices, id: &str) {
+    pub fn put_strange(&mut self, of: Of, number: usize, notices: Notices, id: &str) {
         let plan = Rc::clone(&self.plan);
         let target = &plan.targets[number];
         let bucket = target.bucket().unwrap_or_default();
@@ -164,7 +167,7 @@ impl World {
             ..Stranger::new("beside records", String::new(), id, "")
         };
         let as_good = Stranger::new("beside records", String::new(), id, &payload);
-        let (place, bytes, stranger) = match self.dice.number(0..=9) {
+        let (place, bytes, stranger) = match self.choices.kind(of, "kind", 0..=9, 9) {
             0 => (usual, format!("no JSON, {id}"), over("unreadable")),
             1 => (usual, format!(r#"{{"no":"function","id":"{id}"}}"#), over("unreadable")),
             2 => {
@@ -173,7 +176,7 @@ impl World {
             }
             3 => (usual, about(&arn, "RetriesExhausted", ""), over("payload_missing")),
             4 => (usual, about(&arn, "Success", &carried), over("unreadable")),
-            5 if self.dice.happens(self.plan.large) => {
+            5 if self.choices.happens(of, "large", self.plan.large) => {
                 (usual, good.clone() + &" ".repeat(TOO_LARGE - good.len()), over("unreadable"))
             }
             6 => (place(&format!("{DAY}/a b+c&\u{e9}%25 {id}")), good, as_good),
@@ -181,7 +184,7 @@ impl World {
                 let said = place("latest.json");
                 let body = json!({ "Records": [put_notice(&said)] }).to_string();
                 let letter = body.clone();
-                return self.tell(number, Stranger { body, letter, ..over("unreadable") });
+                return self.tell(of, number, Stranger { body, letter, ..over("unreadable") });
             }
             8 => {
                 let body = match notices {
@@ -191,12 +194,14 @@ impl World {
                     }
                 };
                 let kind = "tells of no object";
-                return self.tell(number, Stranger { body, place: Some(usual), kind, ..as_good });
+                let stranger = Stranger { body, place: Some(usual), kind, ..as_good };
+                return self.tell(of, number, stranger);
             }
             _ => (usual, good, as_good),
         };
         let trace = self.trace();
         self.judge.stranger(number, stranger, trace.as_str().into());
+        self.note_sender(of);
         let ids = self.cloud.s3.request_ids();
         let put = Put {
             bucket: &place.bucket,
@@ -211,19 +216,19 @@ impl World {
     }
 
     /// A handler reads a record.
-    pub fn read_record(&mut self, location: &Location) -> Result<Found, Refusal> {
+    pub fn read_record(&mut self, of: Of, location: &Location) -> Result<Found, Refusal> {
         let target =
             self.plan.targets.iter().position(|it| it.bucket().as_ref() == Some(&location.bucket));
         let is_denied = target.is_some_and(|it| self.is(Trouble::BucketDenied, it));
         if is_denied {
             self.judge.tally.count(crate::notes::Seen::Trouble(Trouble::BucketDenied));
         }
-        if is_denied || self.happens(Fault::RecordDenied) {
-            let (code, status) = self.dice.pick(&DENIALS);
+        if is_denied || self.happens(of, Fault::RecordDenied) {
+            let (code, status) = self.choices.pick(of, "denial", &DENIALS);
             return Err(Refusal::of(code, status, FaultKind::Configuration));
         }
         let transient = Some(FaultKind::Transient { retry_after: None });
-        if self.happens(Fault::RecordCut) {
+        if self.happens(of, Fault::RecordCut) {
             let status = Some(200);
             return Err(Refusal { status, kind: transient, ..Refusal::default() });
         }

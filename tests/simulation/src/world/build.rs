@@ -27,9 +27,8 @@ use comeback_local_model::{
 };
 use serde_json::json;
 
-use super::{BEGAN_AT, World};
+use super::World;
 use crate::{
-    dice::Dice,
     plan::{Form, Plan, TargetPlan},
     rules::Rules,
 };
@@ -242,32 +241,10 @@ pub fn settings(plan: &Plan, number: usize, variant: usize, is_turned: bool) -> 
     settings.expect("the variables are valid")
 }
 
-/// The circuits that exist when a world begins, as left by another handler or another program.
+/// The circuits that exist when a world begins, by the ARNs of their targets.
 pub fn circuits(plan: &Plan) -> HashMap<String, Stored> {
-    if plan.outage.is_some() {
-        return HashMap::new();
-    }
-    let mut dice = Dice::seeded(plan.seed ^ 0x6369_7263_7569_7473);
     let of = |target: &TargetPlan| {
-        let began = BEGAN_AT as i64 - dice.millis(0..=600_000).as_millis() as i64;
-        let later = began + dice.millis(0..=900_000).as_millis() as i64;
-        let slice = json!({ "began": began, "rate": dice.number(1..=20), "taken": 0, "failed": 0 });
-        let probe = json!({ "of": { "event": "gone", "attempt": 1 }, "at": began });
-        let cleared = json!({ "until": later, "ask_at": began });
-        let counts = json!({ "since": began, "invoked": 30, "failed": 29 });
-        let open = json!({ "since": began, "next_at": later, "interval_seconds": 60 });
-        let phase = match dice.number(0..=7) {
-            0 | 1 => json!({ "open": open }),
-            2 => json!({ "probing": { "since": began, "interval_seconds": 10, "probe": probe } }),
-            3 => {
-                json!({ "ramping": { "since": began, "slice": slice, "mixed": 0, "probe": probe } })
-            }
-            4 => json!({ "suspected": { "since": began, "ask_at": later, "slice": slice } }),
-            5 => json!({ "closed": { "counts": counts, "cleared": cleared } }),
-            6 => json!("melted"),
-            _ => return None,
-        };
-        let text = json!({ "by": "another", "patience_seconds": 20, "phase": phase }).to_string();
+        let text = target.circuit.as_ref()?.to_string();
         Some((qualified_arn(&target.name), Stored { version: 1, text: Some(text) }))
     };
     plan.targets.iter().filter_map(of).collect()

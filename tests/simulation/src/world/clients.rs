@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::{World, build::relay_queue};
 use crate::{
-    dice::Dice,
+    choices::Of,
     judge::Stranger,
     notes::{Fault, Seen},
     payload::{self, Foreign, METADATA, envelope, metadata},
@@ -33,47 +33,50 @@ const FORGED: f64 = 0.5;
 
 impl World {
     /// Spreads the next of `count` steps over the time of sending.
-    pub fn plan_sending(&mut self, count: u64, step: fn(&mut Self)) {
+    pub fn plan_sending(&mut self, of: Of, count: u64, step: fn(&mut Self)) {
         let gap = self.plan.sending / (count as u32).max(1);
-        let delay = self.dice.within(Duration::ZERO, 2 * gap);
+        let delay = self.choices.within(of, "sent after", Duration::ZERO, 2 * gap);
         self.after(delay, step);
     }
 
     pub fn send(&mut self) {
+        let sent = self.plan.events - self.unsent;
+        let of = Of::event(sent);
         self.unsent -= 1;
         if self.unsent > 0 {
-            self.plan_sending(self.plan.events, Self::send);
+            self.plan_sending(Of::event(sent + 1), self.plan.events, Self::send);
         }
         let forging = self.targets.values().position(|&target| self.plan.forging == Some(target));
         let nth = match (self.plan.outage, forging) {
             // Now and then it is an event of the other function.
             (Some(Outage { rate, neighbour, .. }), _) => {
-                usize::from(self.dice.number(1..=rate + neighbour) > rate)
+                usize::from(self.choices.number(of, "target", 1..=rate + neighbour) > rate)
             }
-            (None, Some(nth)) if self.dice.happens(0.9) => nth,
-            (None, _) => self.dice.index(self.targets.len()),
+            (None, Some(nth)) if self.choices.happens(of, "to the forged", 0.9) => nth,
+            (None, _) => self.choices.index(of, "target", self.targets.len()),
         };
         let Some((name, &target)) = self.targets.iter().nth(nth) else { return };
         let name = Arc::clone(name);
         let (event, second) = (self.judge.events.len(), self.now.timestamp());
         if self.plan.targets[target].is_queue() {
-            return self.send_message(target, event, second);
+            return self.send_message(of, target, event, second);
         }
-        let is_forged = self.plan.forging == Some(target) && self.dice.happens(FORGED);
+        let is_forged =
+            self.plan.forging == Some(target) && self.choices.happens(of, "forged", FORGED);
         let payload = if is_forged {
             self.judge.tally.count(Seen::Step("forgeries"));
-            payload::forgery(event, second, &mut self.dice)
+            payload::forgery(event, second, of, &mut self.choices)
         } else if self.plan.outage.is_some() {
             payload::plain(event)
-        } else if self.dice.happens(self.plan.large) {
-            payload::large(event, &mut self.dice)
-        } else if self.dice.happens(self.plan.equal) {
+        } else if self.choices.happens(of, "large", self.plan.large) {
+            payload::large(event, of, &mut self.choices)
+        } else if self.choices.happens(of, "equal", self.plan.equal) {
             self.judge.tally.count(Seen::Step("equal payloads"));
-            payload::equal(&mut self.dice)
-        } else if self.dice.happens(self.plan.nested) {
-            payload::nested(event, second, &mut self.dice)
+            payload::equal(of, &mut self.choices)
+        } else if self.choices.happens(of, "nested", self.plan.nested) {
+            payload::nested(event, second, of, &mut self.choices)
         } else {
-            payload::payload(event, second, &mut self.dice)
+            payload::payload(event, second, of, &mut self.choices)
         };
         let trace = self.trace();
         let invocation = Invocation {
@@ -86,16 +89,17 @@ impl World {
         // If Lambda refuses the invocation, the client knows that, and there is no event.
         if let Ok(Invoked::Accepted(request_id)) = self.cloud.invoke(self.now, invocation) {
             self.judge.sent(target, payload, &request_id, trace.into());
+            self.note_sender(of);
         }
     }
 
     /// A producer sends a message to a source queue.
-    fn send_message(&mut self, target: usize, event: usize, second: i64) {
+    fn send_message(&mut self, of: Of, target: usize, event: usize, second: i64) {
         if self.is_gone(target) {
             return;
         }
-        let is_large = self.dice.happens(self.plan.large);
-        let (payload, forged) = payload::message(event, second, is_large, &mut self.dice);
+        let is_large = self.choices.happens(of, "large", self.plan.large);
+        let (payload, forged) = payload::message(event, second, is_large, of, &mut self.choices);
         let trace = self.trace();
         let mut message = payload.message.as_deref().cloned().unwrap_or_default();
         message.attributes.extend(forged.map(|forged| (METADATA.to_owned(), forged)));
@@ -105,6 +109,7 @@ impl World {
         if let Ok(sent) = self.cloud.sqs.send(self.now, queue, message) {
             let id = Arc::clone(&sent.message_id);
             self.judge.sent(target, payload, &id, trace.into());
+            self.note_sender(of);
         }
     }
 
@@ -122,7 +127,8 @@ impl World {
                     if self.fails(number, &message.message_id) {
                         continue;
                     }
-                    let lasts = self.dice.millis(5..=1_500);
+                    let of = self.of_request(&message.message_id);
+                    let lasts = self.choices.millis(of, "runs for", 5..=1_500);
                     let (id, handle) = (message.message_id, message.receipt_handle);
                     self.after(lasts, move |world| {
                         let queue = &world.plan.targets[number].name;
@@ -144,31 +150,34 @@ impl World {
 
     /// A new trace header, for a new chain of requests.
     pub fn trace(&mut self) -> String {
-        let (second, root, parent) = (self.now.timestamp(), self.dice.seed(), self.dice.seed());
+        let (second, root, parent) =
+            (self.now.timestamp(), self.choices.seed(), self.choices.seed());
         format!("Root=1-{second:08x}-00000000{root:016x};Parent={parent:016x};Sampled=0")
     }
 
     /// A stranger, and not Lambda, sends a message to a retry queue.
     pub fn send_strange(&mut self) {
+        let sent = self.plan.strangers - self.strange;
+        let of = Of::stranger(sent);
         self.strange -= 1;
         if self.strange > 0 {
-            self.plan_sending(self.plan.strangers, Self::send_strange);
+            self.plan_sending(Of::stranger(sent + 1), self.plan.strangers, Self::send_strange);
         }
         let plan = Rc::clone(&self.plan);
         let id = format!("stranger-{}", self.judge.events.len());
         let (number, queue, stranger) = match plan.attack {
-            Some(attack) => self.hostile(attack, &id),
+            Some(attack) => self.hostile(of, attack, &id),
             None => {
-                let number = self.dice.index(plan.targets.len());
+                let number = self.choices.index(of, "target", plan.targets.len());
                 let target = &plan.targets[number];
                 if let Form::Bucket(notices) = target.form {
-                    return self.put_strange(number, notices, &id);
+                    return self.put_strange(of, number, notices, &id);
                 }
                 // Strangers write about functions.
                 if target.is_queue() {
                     return;
                 }
-                (number, target.queue, self.strange(number, target, &id))
+                (number, target.queue, self.strange(of, number, target, &id))
             }
         };
         let attribute =
@@ -190,12 +199,13 @@ impl World {
                 false => Arc::clone(&sent.message_id),
             };
             self.judge.stranger(number, Stranger { request_id, ..stranger }, trace.into());
+            self.note_sender(of);
             self.judge.tally.count(Seen::Fault(Fault::Poison));
         }
     }
 
     /// A message that a stranger sends by mistake, about a target.
-    fn strange(&mut self, number: usize, target: &TargetPlan, id: &str) -> Stranger {
+    fn strange(&mut self, of: Of, number: usize, target: &TargetPlan, id: &str) -> Stranger {
         let arn = qualified_arn(&target.name);
         let now = rfc3339(self.now);
         let payload = format!(r#"{{"strange":{number}}}"#);
@@ -208,8 +218,8 @@ impl World {
             over: Some(reason),
             ..good(body)
         };
-        match self.dice.number(0..=9) {
-            9 | 0 if self.dice.happens(self.plan.large) => {
+        match self.choices.kind(of, "kind", 0..=9, 9) {
+            9 | 0 if self.choices.happens(of, "large", self.plan.large) => {
                 given_up(format!("no JSON, {id}, {}", "x".repeat(TOO_LARGE)), "unreadable")
             }
             0 => given_up(format!("no JSON, {id}"), "unreadable"),
@@ -227,13 +237,16 @@ impl World {
             5 => good(record("2101-01-01T00:00:00.000Z", &context, &carried)),
             6 => good(record(&now, &format!(r#""functionArn":"{arn}""#), &carried)),
             7 => {
-                let forged = self.dice.pick(&["", "tomorrow", "2101-01-01T00:00:00Z"]);
+                let times = ["", "tomorrow", "2101-01-01T00:00:00Z"];
+                let forged = self.choices.pick(of, "FailedAt", &times);
                 let forged = Some(("FailedAt", forged.to_owned())).filter(|(_, at)| !at.is_empty());
                 let attributes = forged.into_iter().collect();
                 Stranger { attributes, ..good(record("yesterday", &context, &carried)) }
             }
             // It belongs to the only function whose own dead-letter queue this handler serves.
-            8 if target.form == Form::Bare && self.dice.happens(self.plan.large) => {
+            8 if target.form == Form::Bare
+                && self.choices.happens(of, "large", self.plan.large) =>
+            {
                 let reason = match target.is_allowed() {
                     true => "payload_too_large",
                     false => "target_not_allowed",
@@ -247,7 +260,7 @@ impl World {
     }
 
     /// A message from a function that an attacker has taken over. Returns the target and the queue to send it to.
-    fn hostile(&mut self, attack: Attack, id: &str) -> (usize, usize, Stranger) {
+    fn hostile(&mut self, of: Of, attack: Attack, id: &str) -> (usize, usize, Stranger) {
         let Attack { by, on, open_queue } = attack;
         let plan = Rc::clone(&self.plan);
         let own_queue = plan.targets[by].queue;
@@ -269,9 +282,9 @@ impl World {
             ..stranger
         };
         let initial = self.now.timestamp() - 1;
-        match self.dice.number(0..=6) {
+        match self.choices.kind(of, "kind", 0..=6, 6) {
             0 => {
-                let size = self.dice.number(1_048_500..=1_048_576) as usize;
+                let size = self.choices.number(of, "bytes", 1_048_500..=1_048_576) as usize;
                 let start = format!("{id}: {}", about(&victim, id, &carrying(&payload)));
                 let body = format!("{start}{}", " ".repeat(size - start.len()));
                 let (letter, over) = (body.clone(), Some("unreadable"));
@@ -279,7 +292,7 @@ impl World {
                 (by, own_queue, Stranger { letter, over, ..stranger })
             }
             1 => {
-                let (kind, named, arn) = self.letter_target(attack, victim);
+                let (kind, named, arn) = self.letter_target(of, attack, victim);
                 let attributes =
                     [("Reason", "target_not_allowed"), (named, &*arn), ("RequestId", id)];
                 let attributes = attributes.map(|(name, value)| (name, value.to_owned())).to_vec();
@@ -287,14 +300,14 @@ impl World {
                 (on, open_queue, refused(Stranger { attributes, ..stranger }))
             }
             2 => {
-                let theirs =
-                    self.judge.victims_request(on, by, &mut self.dice).unwrap_or(id.into());
+                let theirs = self.judge.victims_request(on, by, of, &mut self.choices);
+                let theirs = theirs.unwrap_or(id.into());
                 let body = about(&own, &theirs, &carrying(&payload));
                 let stranger = hostile("hostile: the victim's request id", body);
                 (by, own_queue, Stranger { request_id: theirs, ..stranger })
             }
             3 => {
-                let members = self.dice.number(1_500..=20_000) as usize;
+                let members = self.choices.number(of, "members", 1_500..=20_000) as usize;
                 let members = r#","m":1"#.repeat(members * 2);
                 let payload = envelope(&metadata(1, initial, None, &members), &payload);
                 let body = about(&own, id, &carrying(&payload));
@@ -302,7 +315,7 @@ impl World {
                 (by, own_queue, Stranger { letter: payload, ..stranger })
             }
             4 => {
-                let size = self.dice.number(257..=12_000) as usize;
+                let size = self.choices.number(of, "size of its id", 257..=12_000) as usize;
                 let others = format!(r#","request_id":"{}""#, "x".repeat(size));
                 let foreign = Foreign {
                     attempt: 1,
@@ -318,8 +331,10 @@ impl World {
             }
             5 => {
                 let body = about(&victim, id, "");
-                let rest = self.dice.number(1_048_300..=1_048_576) as usize - body.len();
-                let body = body + &" ".repeat(rest * usize::from(self.dice.happens(0.5)));
+                let rest = self.choices.number(of, "bytes", 1_048_300..=1_048_576) as usize;
+                let rest = rest - body.len();
+                let is_large = self.choices.happens(of, "large", 0.5);
+                let body = body + &" ".repeat(rest * usize::from(is_large));
                 let stranger =
                     hostile("hostile: the victim's record without a payload", body.clone());
                 let over = Some("payload_missing");
@@ -346,6 +361,7 @@ impl World {
     /// handler retries.
     fn letter_target(
         &mut self,
+        of: Of,
         attack: Attack,
         victim: String,
     ) -> (&'static str, &'static str, String) {
@@ -353,7 +369,8 @@ impl World {
         let handler_of = |target: &TargetPlan| plan.queues[target.queue].handler;
         let handler = handler_of(&plan.targets[attack.by]);
         let is_it = |target: &&TargetPlan| target.is_queue() && handler_of(target) == handler;
-        match plan.targets.iter().find(is_it).filter(|_| self.dice.happens(0.5)) {
+        let queue = plan.targets.iter().find(is_it);
+        match queue.filter(|_| self.choices.happens(of, "of a queue", 0.5)) {
             Some(queue) => (
                 "hostile: a refused letter of a queue comes back",
                 "SourceQueueArn",
@@ -389,7 +406,8 @@ impl World {
                     trace_header: message.trace_header.as_deref().map(str::to_owned),
                     ..Outgoing::default()
                 };
-                let delay = self.dice.millis(20..=400);
+                let of = self.of_trace(onward.trace_header.as_deref().unwrap_or_default());
+                let delay = self.choices.millis(of, "relayed after", 20..=400);
                 let queue = target.queue;
                 self.after(delay, move |world| world.forward(queue, onward));
             }
@@ -417,17 +435,20 @@ impl World {
     pub fn run_target(&mut self, run: &Run) {
         let Some(&target) = self.targets.get(&run.configuration.name) else { return };
         self.judge.began(&run.request_id, run.payload.get(), &run.trace_header);
+        let of = self.of_request(&run.request_id);
         let is_forged = self.plan.forging == Some(target) && self.judge.is_forged(&run.request_id);
         let outcome = match self.fails(target, &run.request_id) {
             // It never comes back, so no handler has anything to do with it.
             _ if is_forged => Outcome::Failed(br#"{"errorType":"PermanentFailure"}"#.to_vec()),
-            true => self.failure(),
+            true => self.failure(of),
             false => Outcome::Returned(b"null".to_vec()),
         };
         let lasts = match matches!(outcome, Outcome::TimedOut) {
             true => run.configuration.timeout(),
-            false if self.dice.happens(self.plan.fast) => self.dice.millis(1..=5),
-            false => self.dice.millis(5..=2_000),
+            false if self.choices.happens(of, "fast", self.plan.fast) => {
+                self.choices.millis(of, "runs for", 1..=5)
+            }
+            false => self.choices.millis(of, "runs for", 5..=2_000),
         };
         let run = run.id;
         self.after(lasts, move |world| {
@@ -451,25 +472,23 @@ impl World {
             return fails;
         }
         let event = self.judge.open.get(id).map_or(0, |open| open.event);
-        // Drawn once per event, not for each of its runs.
-        let is_hopeless = || {
-            let seed = self.plan.seed.wrapping_add(event as u64);
-            Dice::seeded(seed).unit() < self.plan.hopeless
-        };
-        if self.plan.hopeless > 0.0 && is_hopeless() {
+        if self.is_hopeless(event) {
             true
         } else if self.is_calm {
             false
         } else {
+            let of = self.of_request(id);
+            let failing = self.plan.targets[target].failing;
             let is_down = self.is_down(target);
-            is_down.unwrap_or_else(|| self.dice.happens(self.plan.targets[target].failing))
+            is_down.unwrap_or_else(|| self.choices.happens(of, "fails", failing))
         }
     }
 
-    fn failure(&mut self) -> Outcome {
-        let count = self.dice.number(1..=300);
-        let unit = self.dice.pick(&["s", "s", "s", "", "m", "h"]);
-        let (error_type, message) = match self.dice.number(self.plan.failures_from..=99) {
+    fn failure(&mut self, of: Of) -> Outcome {
+        let count = self.choices.number(of, "asks for", 1..=300);
+        let unit = self.choices.pick(of, "asks in", &["s", "s", "s", "", "m", "h"]);
+        let kinds = self.plan.failures_from..=99;
+        let (error_type, message) = match self.choices.kind(of, "failure", kinds, 99) {
             0..=5 => {
                 self.judge.tally.count(Seen::Fault(Fault::TargetCrashed));
                 return Outcome::Exited(Exit::Status(1));
@@ -480,18 +499,20 @@ impl World {
             }
             10..=12 => {
                 let odd = ["\"no\"", "[1]", "{\"errorType\":7}", "null", "<html>"];
-                return Outcome::Failed(self.dice.pick(&odd).as_bytes().to_vec());
+                let odd = self.choices.pick(of, "odd error", &odd);
+                return Outcome::Failed(odd.as_bytes().to_vec());
             }
             13..=20 => {
                 self.judge.tally.count(Seen::Fault(Fault::TargetAskedToWait));
-                let error_type = self.dice.pick(&["RetryAfter", "kit::RetryAfter"]);
+                let error_type = self.choices.pick(of, "error", &["RetryAfter", "kit::RetryAfter"]);
                 (error_type, format!("{count}{unit}: the upstream says 429"))
             }
             21..=22 => ("RetryAfter", "soon: no duration".to_owned()),
             23..=25 => {
-                (self.dice.pick(&["PermanentFailure", "app.PermanentFailure"]), String::new())
+                let errors = ["PermanentFailure", "app.PermanentFailure"];
+                (self.choices.pick(of, "error", &errors), String::new())
             }
-            26..=29 => (self.dice.pick(&NEVER).1, "it never heals".to_owned()),
+            26..=29 => (self.choices.pick(of, "error", &NEVER).1, "it never heals".to_owned()),
             30..=32 => ("NotPermanentFailure", "é".repeat(800)),
             33..=34 => ("Error", "\\u0001 \\uffff".to_owned()),
             _ => ("Error", "the upstream is down".to_owned()),

@@ -23,6 +23,7 @@ use wire::{AwsHandler, Environment, Request};
 
 use super::{Step, World, build};
 use crate::{
+    choices::Of,
     judge::{receive_count, trace_of, was_moved},
     notes::{Check, Fault, Seen, Trouble},
     plan::Form,
@@ -41,7 +42,9 @@ pub type Process = Rc<AwsHandler>;
 pub struct HandlerRun {
     run: Run,
     pub handler: usize,
-    event: Rc<SqsEvent>,
+    pub event: Rc<SqsEvent>,
+    /// Of whom its first message is.
+    pub of: Of,
     queue: String,
     /// When the handler is killed, by its own clock. Set once it has begun.
     pub deadline: Timestamp,
@@ -60,20 +63,23 @@ impl World {
         let key = self.next_run;
         self.next_run += 1;
         self.judge.tally.count(Seen::Step("batches"));
-        self.spoil(&mut event);
+        let of = event.records.first().map_or_else(Of::default, |it| self.of_record(it));
+        self.spoil(of, &mut event);
         event.records.iter().for_each(|record| self.end_order(trace_of(record)));
         let event = Rc::new(event);
         self.judge.delivered(key, &event);
         event.records.iter().for_each(|record| self.repeat(record));
         let may_fork = self.judge.may_fork(key);
-        let is_killed = may_fork && self.draws(Fault::KilledBefore);
-        let killed_after = is_killed.then(|| self.dice.number(0..=KILLED_AFTER_MAX));
+        let is_killed = may_fork && self.draws(of, Fault::KilledBefore);
+        let killed_after =
+            is_killed.then(|| self.choices.number(of, "killed after", 0..=KILLED_AFTER_MAX));
         let source = event.records.first().and_then(|record| record.event_source_arn.as_deref());
         let begun = HandlerRun {
             run,
             handler,
             queue: source.and_then(|arn| arn.rsplit(':').next()).unwrap_or_default().to_owned(),
             event,
+            of,
             deadline: self.now,
             working: None,
             killed_after,
@@ -85,18 +91,21 @@ impl World {
             return self.after(Duration::from_millis(50), move |world| world.kill(key));
         }
         // A delay beyond the visibility timeout makes SQS deliver the message to another handler too.
-        let delay = match may_fork && self.happens(Fault::LateDelivery) {
-            true => self.dice.millis(1_000..=600_000),
-            false => self.dice.millis(1..=20),
+        let delay = match may_fork && self.happens(of, Fault::LateDelivery) {
+            true => self.choices.millis(of, "begins after", 1_000..=600_000),
+            false => self.choices.millis(of, "begins after", 1..=20),
         };
         self.after(delay, move |world| world.begin(key));
     }
 
     /// Changes the order and the receive counts of a batch.
-    fn spoil(&mut self, event: &mut SqsEvent) {
-        if event.records.len() > 1 && !self.plan.flawless && self.dice.happens(0.2) {
+    fn spoil(&mut self, of: Of, event: &mut SqsEvent) {
+        if event.records.len() > 1
+            && !self.plan.flawless
+            && self.choices.happens(of, Fault::Reordered, 0.2)
+        {
             self.judge.tally.count(Seen::Fault(Fault::Reordered));
-            let middle = self.dice.index(event.records.len());
+            let middle = self.choices.index(of, "first", event.records.len());
             event.records.rotate_left(middle);
         }
         for record in &mut event.records {
@@ -106,13 +115,17 @@ impl World {
                 let name = "ApproximateFirstReceiveTimestamp".to_owned();
                 record.attributes.insert(name, first.to_string());
             }
-            if !self.draws(Fault::CountTooLow) {
+            let of = self.of_record(record);
+            if !self.draws(of, Fault::CountTooLow) {
                 continue;
             }
             let count = receive_count(record);
-            let (fault, wrong) = match self.dice.happens(0.5) {
+            let (fault, wrong) = match self.choices.happens(of, "halved", 0.5) {
                 true => (Fault::CountTooLow, count.saturating_sub(1) / 2),
-                false => (Fault::CountTooHigh, count + self.dice.number(1..=1_000) as u32),
+                false => {
+                    let more = self.choices.number(of, "more", 1..=1_000) as u32;
+                    (Fault::CountTooHigh, count + more)
+                }
             };
             self.judge.tally.count(Seen::Fault(fault));
             record.attributes.insert("ApproximateReceiveCount".to_owned(), wrong.to_string());
@@ -123,12 +136,13 @@ impl World {
     fn repeat(&mut self, record: &SqsMessage) {
         let trace = trace_of(record);
         let Some((case, target)) = self.judge.repeatable(trace) else { return };
+        let of = self.of_trace(trace);
         let queue = self.plan.targets[target].queue;
         // The only time of a bare message is when it was sent, so a copy would have another time.
         // And only SQS itself can move a message.
         let form = self.plan.targets[target].form;
         let has_time = !matches!(form, Form::Bare | Form::Queue { .. });
-        if has_time && self.happens(Fault::Duplicate) {
+        if has_time && self.happens(of, Fault::Duplicate) {
             self.judge.copied(case);
             let attributes = record.message_attributes.iter().filter_map(|(name, attribute)| {
                 let value = attribute.string_value.clone()?;
@@ -141,13 +155,13 @@ impl World {
                 ..Outgoing::default()
             };
             // Up to almost 17 minutes; short delays are likelier.
-            let most = 10_u64.pow(self.dice.number(1..=6) as u32);
-            let delay = self.dice.millis(0..=most);
+            let most = 10_u64.pow(self.choices.number(of, "digits", 1..=6) as u32);
+            let delay = self.choices.millis(of, "sent twice after", 0..=most);
             self.after(delay, move |world| world.forward(queue, copy));
         }
-        if self.happens(Fault::Redelivery) {
+        if self.happens(of, Fault::Redelivery) {
             let handle = record.receipt_handle.clone().unwrap_or_default();
-            let delay = self.dice.millis(0..=5_000);
+            let delay = self.choices.millis(of, "delivered again after", 0..=5_000);
             self.after(delay, move |world| world.redeliver(queue, &handle));
         }
     }
@@ -178,12 +192,13 @@ impl World {
 
     fn process(&mut self, handler: usize) -> Process {
         let skew = self.plan.handlers[handler].skew;
-        let (ahead, behind) =
-            (self.dice.within(Duration::ZERO, skew), self.dice.within(Duration::ZERO, skew));
+        let of = Of::handler(handler);
+        let ahead = self.choices.within(of, "ahead", Duration::ZERO, skew);
+        let behind = self.choices.within(of, "behind", Duration::ZERO, skew);
         if ahead != behind {
             self.judge.tally.count(Seen::Fault(Fault::ClockOff));
         }
-        let variant = self.dice.index(2);
+        let variant = self.choices.index(of, "variant", 2);
         let is_turned = self.turned[handler];
         let in_flight_max = self.plan.handlers[handler].in_flight_max[variant];
         let number = self.judge.starts(in_flight_max, is_turned);
@@ -253,7 +268,7 @@ impl World {
         if let Some((process, _)) = &begun.working {
             self.publish_report(&report, process.clock.now());
         }
-        let outcome = if self.judge.may_fork(key) && self.happens(Fault::KilledAfter) {
+        let outcome = if self.judge.may_fork(key) && self.happens(begun.of, Fault::KilledAfter) {
             Outcome::Exited(Exit::Signal(9))
         } else {
             self.idle[begun.handler].extend(begun.working.map(|(process, _)| process));

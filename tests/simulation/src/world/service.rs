@@ -26,6 +26,7 @@ use wire::{Answer, Exchange, Found, Invoke, Refusal, Reply, Request, Slot};
 
 use super::{Step, World};
 use crate::{
+    choices::Of,
     judge::Subject,
     notes::{Fault, Seen, Trouble},
 };
@@ -70,6 +71,7 @@ const LEDGER_SLOW: RangeInclusive<u64> = 300..=2_900;
 pub struct Call {
     run: u64,
     handler: usize,
+    of: Of,
     request: Request,
     /// When the call was made, by the handler's clock.
     clock: Timestamp,
@@ -100,14 +102,14 @@ impl Call {
 }
 
 impl World {
-    pub fn draws(&mut self, fault: Fault) -> bool {
+    pub fn draws(&mut self, of: Of, fault: Fault) -> bool {
         let rate = self.plan.rates.get(&fault).copied().unwrap_or_default();
-        !self.is_calm && self.dice.happens(rate)
+        !self.is_calm && self.choices.happens(of, fault, rate)
     }
 
     /// Draws whether a fault happens now, and counts it if so.
-    pub fn happens(&mut self, fault: Fault) -> bool {
-        let happens = self.draws(fault);
+    pub fn happens(&mut self, of: Of, fault: Fault) -> bool {
+        let happens = self.draws(of, fault);
         if happens {
             self.judge.tally.count(Seen::Fault(fault));
         }
@@ -150,7 +152,8 @@ impl World {
             }
         };
         let is_repeated = Cell::new(false);
-        let call = Rc::new(Call { run, handler, clock, request, subjects, is_repeated, slot });
+        let of = self.of_call(run, &request, &subjects);
+        let call = Rc::new(Call { run, handler, of, clock, request, subjects, is_repeated, slot });
         if let Request::Sleep(lasts) = call.request {
             // Whole milliseconds, like every time here.
             let millis = lasts.as_nanos().div_ceil(1_000_000) as u64;
@@ -162,34 +165,35 @@ impl World {
 
     /// Draws the outcome of a call.
     fn dispatch(&mut self, call: Rc<Call>) {
-        let out = self.dice.millis(2..=60);
-        let back = self.dice.millis(2..=60);
+        let of = call.of;
+        let out = self.choices.millis(of, "arrives after", 2..=60);
+        let back = self.choices.millis(of, "answered after", 2..=60);
         let may_fork = self.judge.may_fork(call.run);
         if self.is(Trouble::CallsThrottled, 0) {
             self.judge.tally.count(Seen::Trouble(Trouble::CallsThrottled));
             self.refuse(call, out + back, true);
-        } else if self.draws(Fault::CallThrottled) {
-            let is_throttled = self.dice.happens(0.5);
+        } else if self.draws(of, Fault::CallThrottled) {
+            let is_throttled = self.choices.happens(of, "says so", 0.5);
             let fault = if is_throttled { Fault::CallThrottled } else { Fault::ServerError };
             self.judge.tally.count(Seen::Fault(fault));
             self.refuse(call, out + back, is_throttled);
-        } else if self.happens(Fault::CallUnsent) {
+        } else if self.happens(of, Fault::CallUnsent) {
             self.time_out(call);
-        } else if may_fork && self.happens(Fault::AnswerLost) {
+        } else if may_fork && self.happens(of, Fault::AnswerLost) {
             self.send_off(&call, out, None);
             self.time_out(call);
-        } else if may_fork && self.happens(Fault::CallLate) {
-            let out = self.dice.millis(1_000..=300_000);
+        } else if may_fork && self.happens(of, Fault::CallLate) {
+            let out = self.choices.millis(of, "arrives late after", 1_000..=300_000);
             self.send_off(&call, out, None);
             self.time_out(call);
-        } else if may_fork && self.happens(Fault::CallRepeated) {
+        } else if may_fork && self.happens(of, Fault::CallRepeated) {
             self.send_off(&call, out, None);
             call.is_repeated.set(true);
             self.judge.hit(&call.subjects);
-            let again = out + self.dice.millis(100..=3_000);
+            let again = out + self.choices.millis(of, "repeated after", 100..=3_000);
             self.send_off(&call, again, Some(back));
-        } else if call.is_of_ledger() && self.happens(Fault::LedgerSlow) {
-            let out = self.dice.millis(LEDGER_SLOW);
+        } else if call.is_of_ledger() && self.happens(of, Fault::LedgerSlow) {
+            let out = self.choices.millis(of, "arrives slowly after", LEDGER_SLOW);
             self.send_off(&call, out, Some(back));
         } else {
             self.judge.will_be_told(&call.request, &call.subjects);
@@ -209,7 +213,8 @@ impl World {
         let of_bucket = matches!(call.request, Request::Read(_));
         let of_queue = matches!(call.request, Request::Again { .. });
         let may_say = !of_ledger && !of_queue && !of_bucket;
-        let says_when = is_throttled && may_say && self.dice.happens(0.3);
+        let of = call.of;
+        let says_when = is_throttled && may_say && self.choices.happens(of, "says when", 0.3);
         let (code, status) = match (of_ledger, is_throttled) {
             (false, true) if of_bucket => ("SlowDown", 503),
             (false, false) if of_bucket => ("InternalError", 500),
@@ -218,7 +223,9 @@ impl World {
             (true, true) => ("ProvisionedThroughputExceededException", 400),
             (true, false) => ("InternalServerError", 500),
         };
-        let retry_after = says_when.then(|| Duration::from_secs(self.dice.number(0..=400)));
+        let retry_after = says_when
+            .then(|| self.choices.number(of, "asks for", 0..=400))
+            .map(Duration::from_secs);
         let transient = FaultKind::Transient { retry_after };
         self.fail(call, after, Refusal { retry_after, ..Refusal::of(code, status, transient) });
     }
@@ -226,10 +233,10 @@ impl World {
     /// A call gets no answer. It times out after a while, or never.
     fn time_out(&mut self, call: Rc<Call>) {
         self.judge.hit(&call.subjects);
-        if self.happens(Fault::CallHung) {
+        if self.happens(call.of, Fault::CallHung) {
             return;
         }
-        let after = self.dice.millis(1_000..=20_000);
+        let after = self.choices.millis(call.of, "times out after", 1_000..=20_000);
         let kind = Some(FaultKind::Transient { retry_after: None });
         self.fail(call, after, Refusal { kind, ..Refusal::default() });
     }
@@ -260,16 +267,16 @@ impl World {
 
     /// A call reaches its service and takes effect.
     fn arrive(&mut self, call: &Rc<Call>, back: Option<Duration>) {
-        let run = call.run;
+        let (run, of) = (call.run, call.of);
         if let Some(run) = self.runs.get_mut(&run) {
             run.effects += 1;
         }
         let subject = call.subjects.first().copied().flatten();
         let reply: Reply = match &call.request {
             Request::Sleep(_) => Reply::default(),
-            Request::Read(location) => self.read_record(location).into(),
-            Request::Hide { queue_url, changes } => self.hide(queue_url, changes).into(),
-            Request::Count { queue_url } => self.count(name_of(queue_url)).into(),
+            Request::Read(location) => self.read_record(of, location).into(),
+            Request::Hide { queue_url, changes } => self.hide(of, queue_url, changes).into(),
+            Request::Count { queue_url } => self.count(of, name_of(queue_url)).into(),
             Request::Again { queue_url, messages } => {
                 let queue = name_of(queue_url);
                 match self.plan.source(queue) {
@@ -278,7 +285,7 @@ impl World {
                 }
             }
             Request::Letters(letters) => self.take_letters(call, letters).into(),
-            Request::Invoke(invoke) => match self.take_invocation(invoke, subject) {
+            Request::Invoke(invoke) => match self.take_invocation(of, invoke, subject) {
                 Ok(request_id) => {
                     Ok(Found::Accepted { request_id, is_repeated: call.is_repeated.get() }).into()
                 }
@@ -287,21 +294,23 @@ impl World {
                 }
                 Err(refusal) => vec![Err(refusal)].into(),
             },
-            Request::Recall(keys) => self.recall(run, keys).into(),
-            Request::Adopt(noting) => self.adopt(run, noting).into(),
-            Request::Replace(replace) => vec![self.replace(replace, subject)].into(),
+            Request::Recall(keys) => self.recall(of, run, keys).into(),
+            Request::Adopt(noting) => self.adopt(of, run, noting).into(),
+            Request::Replace(replace) => vec![self.replace(of, replace, subject)].into(),
             Request::LookUp { events, targets } => {
-                let read = self.look_up(run, events, targets);
+                let read = self.look_up(of, run, events, targets);
                 let none = BTreeMap::new();
                 let known =
                     if let Ok(Found::Notes { circuits, .. }) = &read { circuits } else { &none };
                 self.judge.looked_up(run, targets, known);
                 read.into()
             }
-            Request::Exchange(exchange) => self.exchange(run, exchange),
-            Request::List { target, after, count } => self.list(run, target, *after, *count).into(),
+            Request::Exchange(exchange) => self.exchange(of, run, exchange),
+            Request::List { target, after, count } => {
+                self.list(of, run, target, *after, *count).into()
+            }
             Request::Minutes { function, from } => {
-                let minutes = self.minutes(*from);
+                let minutes = self.minutes(of, *from);
                 self.judge.witnessed(run, function, &minutes);
                 Ok(Found::Minutes(minutes)).into()
             }
@@ -312,18 +321,18 @@ impl World {
         self.survives(run);
     }
 
-    pub fn ask_ledger(&mut self) -> Answer {
-        if self.draws(Fault::Misconfigured) {
+    pub fn ask_ledger(&mut self, of: Of) -> Answer {
+        if self.draws(of, Fault::Misconfigured) {
             self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
             return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
         }
         Ok(())
     }
 
-    fn hide(&mut self, queue_url: &str, changes: &[(String, u32)]) -> Vec<Answer> {
+    fn hide(&mut self, of: Of, queue_url: &str, changes: &[(String, u32)]) -> Vec<Answer> {
         let queue = name_of(queue_url);
         let change = |(handle, seconds): &(String, u32)| {
-            if self.draws(Fault::LetterRefused) {
+            if self.draws(of, Fault::LetterRefused) {
                 self.judge.tally.count(Seen::Fault(Fault::VisibilityRefused));
                 return Err(Refusal::default());
             }
@@ -334,7 +343,7 @@ impl World {
     }
 
     /// Counts the messages of a queue that are in flight. The result may be up to a minute old.
-    fn count(&mut self, queue: &str) -> Result<Found, Refusal> {
+    fn count(&mut self, of: Of, queue: &str) -> Result<Found, Refusal> {
         if self.is_send_denied(queue) {
             return Err(Refusal::default());
         }
@@ -344,9 +353,9 @@ impl World {
         let before = self.counted.insert(queue.to_owned(), (self.now, in_flight));
         let before = before.filter(|(at, _)| between(*at, self.now) <= COUNT_LAG);
         Ok(Found::Count(match before {
-            Some((_, before)) if self.happens(Fault::InFlightLate) => before,
-            _ if self.happens(Fault::InFlightWrong) => {
-                self.dice.number(0..=2 * in_flight + IN_FLIGHT_WRONG)
+            Some((_, before)) if self.happens(of, Fault::InFlightLate) => before,
+            _ if self.happens(of, Fault::InFlightWrong) => {
+                self.choices.number(of, "counted", 0..=2 * in_flight + IN_FLIGHT_WRONG)
             }
             _ => in_flight,
         }))
@@ -358,7 +367,7 @@ impl World {
             if is_denied {
                 return Err(Refusal::default());
             }
-            if self.draws(Fault::LetterRefused) {
+            if self.draws(call.of, Fault::LetterRefused) {
                 self.judge.tally.count(Seen::Fault(Fault::DelayRefused));
                 return Err(Refusal::default());
             }
@@ -371,13 +380,13 @@ impl World {
     }
 
     /// Draws whether SQS refuses a call that sends this many messages, because of one of them.
-    fn is_refused(&mut self, messages: usize) -> bool {
-        messages > 1 && self.happens(Fault::CallRefused)
+    fn is_refused(&mut self, of: Of, messages: usize) -> bool {
+        messages > 1 && self.happens(of, Fault::CallRefused)
     }
 
     /// Messages arrive at a source queue. Each is accepted or refused by itself, or all are refused because of one.
     fn take_back(&mut self, call: &Call, target: usize, messages: &[Outgoing]) -> Vec<Answer> {
-        if self.is_refused(messages.len()) {
+        if self.is_refused(call.of, messages.len()) {
             let (code, status, reason) = SEND_REJECTIONS[1];
             let refusal = Refusal::of(code, status, FaultKind::Refused(reason));
             return vec![Err(refusal); messages.len()];
@@ -385,12 +394,12 @@ impl World {
         let plan = Rc::clone(&self.plan);
         let queue = &plan.targets[target].name;
         let mut send = |(message, subject): (&Outgoing, &Option<Subject>)| {
-            if self.draws(Fault::LetterRefused) {
+            if self.draws(call.of, Fault::LetterRefused) {
                 self.judge.tally.count(Seen::Fault(Fault::ReturnRefused));
                 let transient = FaultKind::Transient { retry_after: None };
                 return Err(Refusal::of("InternalError", 500, transient));
             }
-            self.admit(Some(target), &SEND_MISCONFIGURATIONS, &SEND_REJECTIONS)?;
+            self.admit(call.of, Some(target), &SEND_MISCONFIGURATIONS, &SEND_REJECTIONS)?;
             if self.is_gone(target) {
                 let (code, status) = SEND_MISCONFIGURATIONS[1];
                 return Err(Refusal::of(code, status, FaultKind::Configuration));
@@ -409,21 +418,22 @@ impl World {
     /// Draws whether a target's retry is refused, until a person fixes the cause or for good.
     fn admit(
         &mut self,
+        of: Of,
         target: Option<usize>,
         misconfigurations: &[(&'static str, u16)],
         rejections: &[(&'static str, u16, Reason)],
     ) -> Answer {
         let is_denied = target.is_some_and(|target| self.is(Trouble::AccessDenied, target));
-        if is_denied || self.draws(Fault::Misconfigured) {
+        if is_denied || self.draws(of, Fault::Misconfigured) {
             self.judge.tally.count(match is_denied {
                 true => Seen::Trouble(Trouble::AccessDenied),
                 false => Seen::Fault(Fault::Misconfigured),
             });
-            let (code, status) = self.dice.pick(misconfigurations);
+            let (code, status) = self.choices.pick(of, "misconfiguration", misconfigurations);
             return Err(Refusal::of(code, status, FaultKind::Configuration));
         }
-        if self.happens(Fault::InvokeRejected) {
-            let (code, status, reason) = self.dice.pick(rejections);
+        if self.happens(of, Fault::InvokeRejected) {
+            let (code, status, reason) = self.choices.pick(of, "rejection", rejections);
             return Err(Refusal::of(code, status, FaultKind::Refused(reason)));
         }
         Ok(())
@@ -441,13 +451,13 @@ impl World {
     fn take_letters(&mut self, call: &Call, letters: &[DeadLetter]) -> Vec<Answer> {
         let plan = Rc::clone(&self.plan);
         let queue = &plan.handlers[call.handler].dead_letter_queue;
-        if self.is_refused(letters.len()) {
+        if self.is_refused(call.of, letters.len()) {
             let (code, status, _) = SEND_REJECTIONS[1];
             let refusal = Refusal { code: Some(code), status: Some(status), ..Refusal::default() };
             return vec![Err(refusal); letters.len()];
         }
         let send = |(letter, subject): (&DeadLetter<'_>, &Option<Subject>)| {
-            if self.happens(Fault::LetterRefused) {
+            if self.happens(call.of, Fault::LetterRefused) {
                 return Err(Refusal::default());
             }
             let attribute = |(name, value): &(&'static str, String)| {
@@ -468,8 +478,8 @@ impl World {
     }
 
     /// A conditional write of a circuit, the only way to change one.
-    fn exchange(&mut self, run: u64, exchange: &Exchange) -> Reply {
-        if let Err(refusal) = self.ask_ledger() {
+    fn exchange(&mut self, of: Of, run: u64, exchange: &Exchange) -> Reply {
+        if let Err(refusal) = self.ask_ledger(of) {
             return vec![Err(refusal)].into();
         }
         let Exchange { target, seen, next } = exchange;
@@ -486,7 +496,7 @@ impl World {
 
     /// The minutes that CloudWatch shows of a function: up or down, true or false, or none at all. Those of an outage
     /// are true, and become visible one or two minutes after they have ended.
-    fn minutes(&mut self, from: Timestamp) -> Vec<Minute> {
+    fn minutes(&mut self, of: Of, from: Timestamp) -> Vec<Minute> {
         if self.plan.outage.is_some() {
             let all = self.minutes.iter().map(|(minute, &(invocations, errors))| Minute {
                 began: at_millis(*minute as u64 * 60_000),
@@ -497,7 +507,7 @@ impl World {
             let is_visible = |it: &Minute| from <= it.began && later(it.began, lag(it)) <= self.now;
             return all.filter(is_visible).collect();
         }
-        let errors = match self.dice.number(0..=2) {
+        let errors = match self.choices.kind(of, "CloudWatch", 0..=2, 2) {
             0 if !self.is_calm => 100,
             1 => 10,
             _ => return Vec::new(),
@@ -509,11 +519,13 @@ impl World {
     /// Returns the request id of the invocation.
     fn take_invocation(
         &mut self,
+        of: Of,
         invoke: &Invoke,
         subject: Option<Subject>,
     ) -> Result<String, Refusal> {
         let function = invoke.target.split(':').nth(6).unwrap_or_default();
-        self.admit(self.targets.get(function).copied(), &MISCONFIGURATIONS, &REJECTIONS)?;
+        let target = self.targets.get(function).copied();
+        self.admit(of, target, &MISCONFIGURATIONS, &REJECTIONS)?;
         let Outgoing { body, trace_header, .. } = &invoke.message;
         let trace = self.next_hop(trace_header.as_deref().unwrap_or_default());
         let invocation = Invocation {
@@ -601,7 +613,7 @@ impl World {
 
     /// The trace header of a request that is passed on: each hop has a new parent.
     fn next_hop(&mut self, trace: &str) -> String {
-        let parent = format!("Parent={:016x}", self.dice.seed());
+        let parent = format!("Parent={:016x}", self.choices.seed());
         let is_parent = |member: &str| member.starts_with("Parent=");
         let members = trace.split(';').map(|it| if is_parent(it) { parent.as_str() } else { it });
         members.collect::<Vec<_>>().join(";")

@@ -18,6 +18,7 @@ use wire::{Answer, Entry, Found, Noting, Refusal, Replace};
 
 use super::{World, service::name_of};
 use crate::{
+    choices::Of,
     judge::Subject,
     notes::{Fault, Seen},
 };
@@ -124,12 +125,12 @@ impl Table {
 
 impl World {
     /// A handler replaces an item, unless the item has changed since the handler saw it.
-    pub fn replace(&mut self, replace: &Replace, subject: Option<Subject>) -> Answer {
-        self.ask_ledger()?;
+    pub fn replace(&mut self, of: Of, replace: &Replace, subject: Option<Subject>) -> Answer {
+        self.ask_ledger(of)?;
         if self.table.forged.contains(&replace.key) {
             return Err(Refusal::of("NoClaim", 400, FaultKind::Configuration));
         }
-        self.conflict(replace.noting.is_some())?;
+        self.conflict(of, replace.noting.is_some())?;
         let there = self.table.claims.get(&replace.key);
         if !is_same(there, replace.seen.as_ref()) {
             return Err(Refusal { found: Some(there.cloned()), ..Refusal::default() });
@@ -151,14 +152,14 @@ impl World {
         if let Some(entry) = waiting
             && !(is_ordered && self.plan.short_orders > 0.0)
         {
-            self.show(key, entry);
+            self.show(of, key, entry);
         }
         Ok(())
     }
 
     /// Draws whether a transaction is cancelled because of another one.
-    fn conflict(&mut self, is_transaction: bool) -> Answer {
-        if is_transaction && self.happens(Fault::TransactionConflict) {
+    fn conflict(&mut self, of: Of, is_transaction: bool) -> Answer {
+        if is_transaction && self.happens(of, Fault::TransactionConflict) {
             let transient = FaultKind::Transient { retry_after: None };
             return Err(Refusal::of("TransactionConflict", 400, transient));
         }
@@ -166,16 +167,16 @@ impl World {
     }
 
     /// A handler reads the notes for failure records, as they are now.
-    pub fn recall(&mut self, run: u64, keys: &[Keys]) -> Result<Found, Refusal> {
-        self.ask_ledger()?;
+    pub fn recall(&mut self, of: Of, run: u64, keys: &[Keys]) -> Result<Found, Refusal> {
+        self.ask_ledger(of)?;
         self.judge.reads_notes(run, keys);
         Ok(Found::Recalled(keys.iter().map(|keys| self.table.recall(self.now, keys)).collect()))
     }
 
     /// A failure takes the sending of a handler that died, if it is still there.
-    pub fn adopt(&mut self, run: u64, noting: &Noting) -> Result<Found, Refusal> {
-        self.ask_ledger()?;
-        self.conflict(true)?;
+    pub fn adopt(&mut self, of: Of, run: u64, noting: &Noting) -> Result<Found, Refusal> {
+        self.ask_ledger(of)?;
+        self.conflict(of, true)?;
         let there = self.table.sendings.get(&noting.sendings).filter(|(end, _)| *end > self.now);
         let is_there = there.is_some_and(|(_, senders)| senders.contains_key(&noting.sender));
         if is_there {
@@ -188,13 +189,14 @@ impl World {
     /// A handler reads the items of events and targets.
     pub fn look_up(
         &mut self,
+        of: Of,
         run: u64,
         events: &[String],
         targets: &[String],
     ) -> Result<Found, Refusal> {
-        self.ask_ledger()?;
+        self.ask_ledger(of)?;
         // Stale reads are as frequent as stale counts.
-        let is_late = !events.is_empty() && self.draws(Fault::InFlightLate);
+        let is_late = !events.is_empty() && self.draws(of, Fault::InFlightLate);
         let (mut found, mut current) = (BTreeMap::new(), Vec::new());
         for key in events {
             let before = self.table.before(self.now, key).filter(|_| is_late);
@@ -221,12 +223,13 @@ impl World {
     /// A handler lists up to `count` events of a target that are in flight past `after`.
     pub fn list(
         &mut self,
+        of: Of,
         run: u64,
         target: &str,
         after: Timestamp,
         count: u32,
     ) -> Result<Found, Refusal> {
-        self.ask_ledger()?;
+        self.ask_ledger(of)?;
         let mut waiting: Vec<_> = (self.table.waiting.values())
             .filter(|entry| entry.target == target && entry.due > after)
             .filter_map(|Entry { due, queue_url, receipt_handle, .. }| {
@@ -242,44 +245,45 @@ impl World {
     }
 
     /// An event is listed, so operators may see it.
-    fn show(&mut self, key: &str, entry: &Entry) {
-        if self.is_calm || !self.dice.happens(self.plan.ordering) {
+    fn show(&mut self, of: Of, key: &str, entry: &Entry) {
+        if self.is_calm || !self.choices.happens(of, "seen by an operator", self.plan.ordering) {
             return;
         }
         // Half of the orders come too late, or when the event waits again.
         let wait = between(self.now, entry.due).min(PATIENCE);
-        let delay = self.dice.within(Duration::ZERO, 2 * wait);
+        let delay = self.choices.within(of, "operated after", Duration::ZERO, 2 * wait);
         let (key, handle) = (key.to_owned(), entry.receipt_handle.clone());
-        self.after(delay, move |world| world.operate(&key, handle));
+        self.after(delay, move |world| world.operate(of, &key, handle));
     }
 
     /// An operator who has seen an event and its receipt handle orders something, for this event or for others.
-    fn operate(&mut self, key: &str, handle: Option<String>) {
+    fn operate(&mut self, of: Of, key: &str, handle: Option<String>) {
         if self.is_calm {
             return;
         }
         let handle_of =
             |(key, entry): (&String, &Entry)| (key.clone(), entry.receipt_handle.clone());
-        let events = match self.dice.number(0..=19) {
+        let events = match self.choices.kind(of, "operated", 0..=19, 19) {
             0 => self.table.waiting.iter().map(handle_of).collect(),
-            1 => vec![(self.judge.any_key(&mut self.dice), None)],
+            1 => vec![(self.judge.any_key(of, &mut self.choices), None)],
             2 => vec![("nobody's".to_owned(), None)],
-            3 => return self.forge(key),
+            3 => return self.forge(of, key),
             _ => vec![(key.to_owned(), handle)],
         };
         for (key, handle) in events {
             // Two operators may act at the same time, with different orders.
-            for _ in 0..self.dice.pick(&[1, 1, 1, 2]) {
-                let order = self.dice.pick(&[Order::Retry, Order::Retry, Order::Cancel]);
-                let delay = self.dice.millis(2..=500);
+            for _ in 0..self.choices.pick(of, "orders", &[1, 1, 1, 2]) {
+                let orders = [Order::Retry, Order::Retry, Order::Cancel];
+                let order = self.choices.pick(of, "order", &orders);
+                let delay = self.choices.millis(of, "ordered after", 2..=500);
                 let (key, handle) = (key.clone(), handle.clone());
-                self.after(delay, move |world| world.order(&key, order, handle));
+                self.after(delay, move |world| world.order(of, &key, order, handle));
             }
         }
     }
 
     /// An operator writes an order for an event if it waits, and makes its message visible.
-    fn order(&mut self, key: &str, order: Order, seen_handle: Option<String>) {
+    fn order(&mut self, of: Of, key: &str, order: Order, seen_handle: Option<String>) {
         let waits = |claim: &&Claim| claim.state == State::Waiting && !claim.is_expired(self.now);
         let Some(claim) = self.table.claims.get(key).filter(waits) else {
             return self.judge.tally.count(Seen::Step("orders that came too late"));
@@ -287,7 +291,7 @@ impl World {
         self.table.orders += 1;
         let owner = format!("operator-{}", self.table.orders);
         let token = Token { generation: claim.token.generation + 1, owner };
-        let is_short = self.dice.happens(self.plan.short_orders);
+        let is_short = self.choices.happens(of, "short order", self.plan.short_orders);
         let expires_at = if is_short { claim.expires_at } else { later(self.now, KEEP) };
         let ordered = Claim { token, order: Some(order), expires_at, ..claim.clone() };
         let entry = self.table.waiting.get(key).cloned();
@@ -300,13 +304,14 @@ impl World {
             self.judge.tally.count(Seen::Fault(Fault::HandleStale));
         }
         let handle = seen_handle.unwrap_or(handle);
-        if self.happens(Fault::CallUnsent) {
+        if self.happens(of, Fault::CallUnsent) {
             return;
         }
         // A command that is repeated with the same handle may show a message on which a handler acts by then.
         let mut delay = Duration::ZERO;
-        for nth in 0..self.dice.pick(&[1, 1, 4]) {
-            delay += self.dice.millis(2..=if nth == 0 { 60 } else { 20_000 });
+        for nth in 0..self.choices.pick(of, "shown", &[1, 1, 4]) {
+            let most = if nth == 0 { 60 } else { 20_000 };
+            delay += self.choices.millis(of, "shown after", 2..=most);
             let (queue_url, handle) = (queue_url.clone(), handle.clone());
             self.after(delay, move |world| {
                 // The message may be deleted by now.
@@ -334,7 +339,7 @@ impl World {
     }
 
     /// Something other than a handler replaces an item on which no handler acts, for a while, by one without a claim.
-    fn forge(&mut self, key: &str) {
+    fn forge(&mut self, of: Of, key: &str) {
         let is_free = |claim: &Claim| claim.state == State::Waiting && claim.order.is_none();
         if self.table.claims.get(key).is_some_and(|claim| !is_free(claim)) {
             return;
@@ -343,7 +348,8 @@ impl World {
         self.judge.story.tell(self.now, None, || format!("{key} is written by hand"));
         self.table.write(self.now, key, None, None);
         self.table.forged.insert(key.to_owned());
-        let (key, lasts) = (key.to_owned(), self.dice.millis(1_000..=3_600_000));
+        let (key, lasts) =
+            (key.to_owned(), self.choices.millis(of, "forged for", 1_000..=3_600_000));
         self.after(lasts, move |world| {
             world.table.forged.remove(&key);
         });
