@@ -179,7 +179,7 @@ impl World {
                 Ok(if done { made.answer(nth) } else { Err(Refusal::default()) })
             };
             return changes.iter().enumerate().map(change).collect();
-        } else if let Request::Again { queue_url, messages } = call {
+        } else if let Request::Again { queue_url, messages, .. } = call {
             count = messages.len();
             for message in made.taken(messages) {
                 if is_retry_queue(queue_url) {

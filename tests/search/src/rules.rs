@@ -220,7 +220,7 @@ impl World {
     pub fn check_invocation(
         &self,
         state: &State,
-        Invoke { target, message }: &Invoke,
+        Invoke { target, message, .. }: &Invoke,
         made: Made,
     ) -> Checked<(Rc<Content>, u32)> {
         let (sent, traced) = (&*message.body, message.trace_header.as_deref().unwrap_or_default());

@@ -59,10 +59,12 @@ pub enum Request {
     Count {
         queue_url: String,
     },
-    /// Send messages to their own queue again.
+    /// Send messages to their own queue again, or to the queue whose consumer failed.
     Again {
         queue_url: String,
         messages: Vec<Outgoing>,
+        /// Of which message of the batch each is.
+        origins: Vec<Origin>,
     },
     Letters(Vec<DeadLetter<'static>>),
     Invoke(Invoke),
@@ -124,6 +126,19 @@ pub struct Exchange {
 pub struct Invoke {
     pub target: String,
     pub message: Outgoing,
+    /// Of which message of the batch it is.
+    pub origin: Origin,
+}
+
+/// The message of a batch that a call is about. Copies of one message look the same, so it is known by the place in
+/// memory of its trace header, which handlers pass on as they have received it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Origin(Option<usize>);
+
+impl Origin {
+    pub fn of(trace_header: Option<&str>) -> Self {
+        Self(trace_header.map(|text| text.as_ptr().addr()))
+    }
 }
 
 /// A conditional write to the ledger, which replaces one claim by another.
@@ -385,9 +400,10 @@ impl Queues for Port {
         queue_url: &str,
         messages: &[&Resent<'_>],
     ) -> Vec<Result<(), InvokeFault>> {
+        let origins = messages.iter().map(|message| Origin::of(message.trace_header)).collect();
         let messages = messages.iter().map(|message| outgoing(message)).collect();
         let queue_url = queue_url.to_owned();
-        self.ask_to_send(Request::Again { queue_url, messages }).await
+        self.ask_to_send(Request::Again { queue_url, messages, origins }).await
     }
 
     async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), InvokeFault>> {
@@ -441,6 +457,7 @@ impl Functions for Port {
                 trace_header: invocation.trace_header.map(str::to_owned),
                 ..Outgoing::default()
             },
+            origin: Origin::of(invocation.trace_header),
         };
         let Reply { entries, found } = self.ask(Request::Invoke(invoke)).await;
         let answer = entries.into_iter().collect::<Answer>().map_err(|refusal| InvokeFault {

@@ -13,7 +13,7 @@ use wire::{Answer, Invoke, Request};
 use super::{
     Judge, Open, REASONS,
     cases::Case,
-    delays::{DELAY_MAX, HOP_MIN, content, exchange},
+    delays::{DELAY_MAX, HOP_MIN, content},
     deliveries::{Delivery, Met, receive_count},
     letters::attribute,
     recall::Recall,
@@ -64,26 +64,22 @@ impl Judge {
         let index = self.by_trace.get(trace).copied();
         let batch = self.runs.get_mut(&run)?;
         let is_it = |message: &Delivery| {
-            Some(message.case) == index && message.invoked_at.is_none() && message.is_read()
+            let is_free = message.invoked_at.is_none() && message.is_read();
+            message.is_origin(invoke.origin) && Some(message.case) == index && is_free
         };
-        let claimed = batch.iter().position(|message| is_it(message) && message.claim.is_some());
-        let place = claimed.or_else(|| batch.iter().position(is_it));
-        let (Some(case), Some(place)) = (index, place) else {
+        let (Some(case), Some(place)) = (index, batch.iter().position(is_it)) else {
             let what = format!("run {run} invokes with trace {trace:?}, which no message has left");
             self.violated(Check::RightTarget, index.map(|index| self.cases[index].of.event), what);
             return None;
         };
-        // A handler does not invoke for a message that it has sent again.
-        if batch[place].sent {
-            exchange(batch, place, |other| !other.sent && other.claim.is_none());
-        }
+        let is_claimed = batch[place].claim.is_some();
         let at = clock.timestamp_millis();
         batch[place].invoked_at = Some(at);
         let event = self.cases[case].of.event;
-        if self.cases[case].claimed && claimed.is_none() {
+        if self.cases[case].claimed && !is_claimed {
             self.violated(Check::ClaimsFirst, event, format!("run {run} invokes without a claim"));
         }
-        if claimed.is_none() {
+        if !is_claimed {
             self.judge_begin(run, place);
         }
         if self.is_held_back(&self.runs[&run][place]) {
@@ -124,7 +120,7 @@ impl Judge {
         let initial = (!case.is_transparent).then(|| case.first.div_euclid(1000));
         let expected = self.expected(&case.of, next.attempt, initial);
         let ordinal = format!(r#"{{"attempt":{},"#, next.attempt);
-        let Invoke { target, message } = invoke;
+        let Invoke { target, message, .. } = invoke;
         let metadata = match message.attributes.get(METADATA).map(|it| &it.value) {
             Some(AttributeValue::String(text)) => text,
             _ => message.body.strip_prefix(r#"{"_retry_metadata":"#).unwrap_or_default(),
@@ -273,8 +269,7 @@ impl Judge {
     /// SQS has refused all messages of a call for good, maybe because of a single one. The handler doesn't know which,
     /// so it has to send this one alone before it gives it up.
     pub fn refused_together(&mut self, subjects: &[Option<Subject>]) {
-        // A batch may have copies of one message. They are sent alone in the order of the call.
-        for of in subjects.iter().rev().flatten() {
+        for of in subjects.iter().flatten() {
             self.answers += 1;
             let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
             let Some(message) = message else { continue };
@@ -308,9 +303,6 @@ impl Judge {
                 self.violated(Check::ReportsTruly, None, what);
                 continue;
             };
-            if batch[place].sent && !batch[place].copy_refused {
-                exchange(batch, place, |other| other.sent && other.copy_refused && !other.put_back);
-            }
             let message = &mut batch[place];
             let case = &self.cases[message.case];
             if message.put_back && seconds == 0 && message.listing.found_order {
@@ -434,14 +426,6 @@ impl Judge {
             Ok(_) | Err(_) => Millis::MAX,
         };
         (low.min(rest), high.min(rest))
-    }
-
-    /// Whether the last answer about a message, or the look-up of its batch, allows a delay of `seconds` from `at`.
-    pub fn may_be_delayed(&self, run: u64, message: &Delivery, at: Millis, seconds: u32) -> bool {
-        let hold = || self.hold(run, message, at).filter(|(.., is_certain)| *is_certain);
-        let range =
-            self.cause(message, at).or_else(|| hold().map(|(check, range, _)| (check, range)));
-        range.is_none_or(|(_, range)| is_within(range, seconds, true))
     }
 
     fn judge_wait(&mut self, at: Millis, index: usize, seconds: u32, is_delay: bool) -> Millis {

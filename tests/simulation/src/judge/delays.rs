@@ -4,9 +4,7 @@
 //! its handler died, there are two messages about one failure.
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, VecDeque},
-    mem,
     time::Duration,
 };
 
@@ -16,7 +14,7 @@ use comeback_local_model::{
     queue_arn,
     sqs::{AttributeValue, MessageAttribute, Outgoing},
 };
-use wire::{Answer, Invoke};
+use wire::{Answer, Invoke, Origin};
 
 use super::{
     Judge, Subject,
@@ -186,6 +184,7 @@ impl Judge {
         clock: Timestamp,
         queue: &str,
         messages: &[Outgoing],
+        origins: &[Origin],
     ) -> Vec<Option<Subject>> {
         let size = messages.iter().map(Outgoing::size).sum();
         if !fits(messages.len(), size) {
@@ -193,17 +192,15 @@ impl Judge {
             self.violated(Check::CallsFit, None, what);
         }
         let at = clock.timestamp_millis();
-        if self.plan.source(queue).is_some() {
-            let back =
-                |message: &Outgoing| Invoke { target: queue_arn(queue), message: message.clone() };
-            return messages.iter().map(|it| self.invokes(run, clock, &back(it))).collect();
-        }
-        // A copy that fits a short delay may be the only one that fits a long one.
-        let mut longest_first: Vec<_> = messages.iter().enumerate().collect();
-        longest_first.sort_by_key(|(_, message)| Reverse(message.delay));
-        let mut subjects = vec![None; messages.len()];
-        for (nth, message) in longest_first {
-            subjects[nth] = self.judge_again(run, at, queue, message);
+        let is_back = self.plan.source(queue).is_some();
+        let mut subjects = Vec::with_capacity(messages.len());
+        for (message, &origin) in messages.iter().zip(origins) {
+            subjects.push(if is_back {
+                let invoke = Invoke { target: queue_arn(queue), message: message.clone(), origin };
+                self.invokes(run, clock, &invoke)
+            } else {
+                self.judge_again(run, at, queue, message, origin)
+            });
         }
         subjects
     }
@@ -214,36 +211,16 @@ impl Judge {
         at: Millis,
         queue: &str,
         sent: &Outgoing,
+        origin: Origin,
     ) -> Option<Subject> {
         let trace = sent.trace_header.as_deref().unwrap_or_default();
         let case = self.by_trace.get(trace).copied();
         let seconds = sent.delay.unwrap_or_default();
         let batch = self.runs.get(&run)?;
-        let wrong = |message: &Delivery| self.wrong_copy(message, queue, sent);
-        // A batch may have copies of one message: the best match comes first, then the one with the latest answer.
-        let is_it = |message: &Delivery| Some(message.case) == case && !message.sent;
-        let places = (0..batch.len()).filter(|&place| is_it(&batch[place]));
-        let place = places.min_by_key(|&place| {
-            let message = &batch[place];
-            let has_answer = message.fault.is_some() || message.held_until.is_some();
-            // While its claim is being written, or its target is being invoked, a message waits for the answer.
-            let is_invoked = message.invoked_at.is_some() && message.fault.is_none();
-            let is_over =
-                message.put_back || message.done || message.is_being_claimed() || is_invoked;
-            let fits = self.may_be_delayed(run, message, at, seconds);
-            // Of those whose records can't be read, shorter delays are for those whose faults pass sooner.
-            let least = self.least_unread(message, at);
-            (
-                wrong(message).is_some(),
-                is_over,
-                !fits,
-                message.is_read(),
-                Reverse(least),
-                !has_answer,
-                Reverse(message.told),
-            )
-        });
-        let (Some(case), Some(place)) = (case, place) else {
+        let is_it = |message: &Delivery| {
+            message.is_origin(origin) && Some(message.case) == case && !message.sent
+        };
+        let (Some(case), Some(place)) = (case, batch.iter().position(is_it)) else {
             let what =
                 format!("run {run} sends a message with trace {trace:?}, which none left has");
             let event = case.map(|case| self.cases[case].of.event);
@@ -251,7 +228,7 @@ impl Judge {
             return None;
         };
         let event = self.cases[case].of.event;
-        if let Some(what) = wrong(&batch[place]) {
+        if let Some(what) = self.wrong_copy(&batch[place], queue, sent) {
             self.violated(Check::HopsChangeNothing, event, what);
         }
         self.story.tell(self.now, event, || format!("run {run} sends it again for {seconds} s"));
@@ -326,14 +303,9 @@ impl Judge {
         (!is_same).then(|| format!("it is sent as {sent:?}, expected {expected:?}"))
     }
 
-    /// The message that was sent again by this call. Its record may have been exchanged since with that of its copy.
+    /// The message that was sent again by this call.
     fn sent_by(&mut self, of: Subject) -> Option<&mut Delivery> {
-        let batch = self.runs.get_mut(&of.run)?;
-        let is_it = |message: &Delivery| message.sent && !message.copy_accepted;
-        let is_other = |message: &Delivery| message.case == of.case && is_it(message);
-        let is_exchanged = !batch.get(of.place)?.sent;
-        let place = batch.iter().position(is_other).filter(|_| is_exchanged).unwrap_or(of.place);
-        batch.get_mut(place)
+        self.runs.get_mut(&of.run)?.get_mut(of.place)
     }
 
     /// A queue has accepted a message that was sent again.
@@ -372,23 +344,6 @@ impl Judge {
     pub fn stays_beside_its_copy(&mut self, case: usize) {
         self.tally.count(Seen::Step("copies of delays"));
         self.copied(case);
-    }
-}
-
-/// Two messages about one failure look the same when they are sent again. When a later call shows that the judge has
-/// taken one for the other, this swaps their records.
-pub fn exchange(batch: &mut [Delivery], place: usize, is_it: impl Fn(&Delivery) -> bool) {
-    let case = batch[place].case;
-    let is_it = |other: &Delivery| other.case == case && is_it(other);
-    if let Some(other) = batch.iter().position(is_it)
-        && let Ok([one, other]) = batch.get_disjoint_mut([place, other])
-    {
-        mem::swap(&mut one.sent, &mut other.sent);
-        mem::swap(&mut one.wait, &mut other.wait);
-        mem::swap(&mut one.copies, &mut other.copies);
-        mem::swap(&mut one.copy_refused, &mut other.copy_refused);
-        mem::swap(&mut one.copy_accepted, &mut other.copy_accepted);
-        mem::swap(&mut one.done, &mut other.done);
     }
 }
 

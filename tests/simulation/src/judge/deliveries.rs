@@ -9,11 +9,11 @@ use comeback_core::{
     fault::FaultKind,
 };
 use comeback_flow::report::{Outcome, Report};
-use wire::{Answer, Refusal, Replace};
+use wire::{Answer, Origin, Refusal, Replace};
 
 use super::{
     Judge, Subject,
-    delays::{LEDGER, exchange},
+    delays::LEDGER,
     recall::Recall,
     records::Fetch,
     register::{LOOKS_MAX, Listing, Wait},
@@ -39,10 +39,13 @@ pub struct Delivery {
     pub behind_since: Option<Timestamp>,
     /// When the handler gives up waiting for notes, and when it begins no more acts.
     pub recalls_until: Timestamp,
-    /// When the handler gives up waiting for records, what it knows of this one's, and since when it has that.
+    /// When the handler gives up waiting for records, and what it knows of this one's.
     pub reads_until: Timestamp,
     pub fetch: Fetch,
-    pub read_at: Option<Timestamp>,
+    /// When the handler decided whether it is due, and which attempt it then took for the next. The batch may wait for
+    /// other records and notes after that, and another handler may take the failure for another attempt.
+    pub judged_at: Timestamp,
+    pub next_attempt: Option<u32>,
     pub acts_until: Timestamp,
     /// When the handler invoked the target, by the handler's clock.
     pub invoked_at: Option<Millis>,
@@ -100,14 +103,14 @@ impl Delivery {
         self.record().receipt_handle.as_deref().unwrap_or_default()
     }
 
+    /// Whether a call is about this message.
+    pub fn is_origin(&self, origin: Origin) -> bool {
+        Origin::of(Some(trace_of(self.record()))) == origin
+    }
+
     /// The claim that the handler holds or may hold: a handler also releases a claim whose write was never answered.
     pub fn held(&self) -> Option<&Claim> {
         self.claim.as_ref().or(self.written.as_ref())
-    }
-
-    /// Whether the handler has begun to write a claim, and has no answer yet.
-    pub fn is_being_claimed(&self) -> bool {
-        self.written.is_some() && self.told == 0
     }
 
     /// Records the fault that the handler got as an answer, if any.
@@ -209,12 +212,6 @@ impl Judge {
         let response = report.response();
         let kept: BTreeSet<&str> =
             response.batch_item_failures.iter().map(|item| item.item_identifier.as_str()).collect();
-        for place in 0..batch.len() {
-            let is_kept = |message: &Delivery| kept.contains(message.message_id());
-            if batch[place].copy_accepted && is_kept(&batch[place]) {
-                exchange(&mut batch, place, |other| other.sent && !other.done && !is_kept(other));
-            }
-        }
         for message in &mut batch {
             // A failure that the look-up showed as done needn't be claimed.
             if message.listing.is_done()
@@ -320,10 +317,6 @@ impl Judge {
         if let (Some(batch), Some(Claim { state: State::Held { .. }, .. })) =
             (self.runs.get_mut(&run), &replace.next)
         {
-            // A handler claims nothing for a message that it has sent again.
-            if batch[of.place].sent {
-                exchange(batch, of.place, |other| !other.sent && other.written.is_none());
-            }
             let message = &mut batch[of.place];
             let is_first = message.written.is_none();
             message.written.clone_from(&replace.next);

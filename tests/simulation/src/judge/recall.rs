@@ -134,6 +134,21 @@ impl Judge {
                 self.continues(index, &truth);
             }
         }
+        (0..self.runs.get(&run).map_or(0, Vec::len)).for_each(|place| self.judged(run, place));
+    }
+
+    /// A handler judges a message by what it knows now.
+    pub fn judged(&mut self, run: u64, place: usize) {
+        self.takes(run, place);
+        let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
+        message.into_iter().for_each(|message| message.judged_at = self.now);
+    }
+
+    /// A handler knows which attempt is the next, even if another handler takes the failure for another one later.
+    fn takes(&mut self, run: u64, place: usize) {
+        let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
+        let Some(message) = message else { return };
+        message.next_attempt = self.cases[message.case].verdict.ok().map(|next| next.attempt);
     }
 
     /// The shortest and the longest wait from `at` until the notes for a message are read again, if it waits for that.
@@ -594,6 +609,10 @@ impl Judge {
                 if let Recall::Unknown(..) = recall {
                     self.tally.count(Seen::Step("waits for notes"));
                 }
+                match found.note.is_some() || recall == Recall::Orphan {
+                    true => self.judged(run, place),
+                    false => self.takes(run, place),
+                }
             }
         }
     }
@@ -688,5 +707,6 @@ impl Judge {
         if let Some(message) = self.runs.get_mut(&run).and_then(|run| run.get_mut(place)) {
             message.recall = recall;
         }
+        places.into_iter().for_each(|place| self.takes(run, place));
     }
 }

@@ -138,8 +138,9 @@ impl Judge {
                 Fetch::Failed(refusal.kind.unwrap_or(FaultKind::Transient { retry_after: None }))
             }
         };
-        message.read_at = message.is_read().then_some(self.now);
-        let (event, fetch) = (self.cases[of.case].of.event, message.fetch);
+        let fetch = message.fetch;
+        self.judged(of.run, of.place);
+        let event = self.cases[of.case].of.event;
         self.story.tell(self.now, event, || format!("run {}: its record is {fetch:?}", of.run));
     }
 
@@ -198,12 +199,6 @@ impl Judge {
         };
         let (low, high) = spared(message, range);
         (low - passed, high - passed)
-    }
-
-    /// The shortest wait from `at` of a message, if a fault keeps its record from being read.
-    pub fn least_unread(&self, message: &Delivery, at: Millis) -> Option<Millis> {
-        let Fetch::Failed(fault) = message.fetch else { return None };
-        Some(self.wait_unread(message, at, fault).0)
     }
 
     /// The failure time that a message carries when it is sent again. As long as its record is unread, that is when its

@@ -29,8 +29,10 @@ pub const LOOKS_MAX: u32 = 3;
 #[derive(Default)]
 pub struct Listing {
     pub was_paused: bool,
-    /// When the handler began its look-up, by its own clock, and when it received the answer.
+    /// When the handler began its look-up and, before that, judged the message, both by its own clock; and when it
+    /// received the answer.
     asked_at: Option<Millis>,
+    judged_at: Millis,
     answered_at: Option<Timestamp>,
     /// The result of the look-up, and its fault if it failed.
     read: Read,
@@ -187,6 +189,7 @@ impl Judge {
         self.tally.count(Seen::Step("look-ups"));
         for message in self.runs.get_mut(&run).into_iter().flatten() {
             message.listing.asked_at = Some(at);
+            message.listing.judged_at = at - (self.now - message.judged_at).num_milliseconds();
         }
     }
 
@@ -252,12 +255,8 @@ impl Judge {
         let is_ordered = read.is_ordered || read.order.is_some();
         let is_over = case.verdict.map_or(true, |next| asked_at > next.expiry);
         let due = case.verdict.map(|next| case.due_range(next));
-        // Whether it is due was decided when its record was read, and the batch may have waited for others.
-        let waited =
-            message.read_at.zip(listing.answered_at).map(|(read, answered)| answered - read);
-        let judged_at = asked_at - waited.map_or(0, |waited| waited.num_milliseconds());
         let (may_act, acts) = due.map_or((true, true), |(earliest, latest)| {
-            (asked_at >= earliest || is_ordered, judged_at >= latest || is_ordered)
+            (asked_at >= earliest || is_ordered, listing.judged_at >= latest || is_ordered)
         });
         // An event that is not due may be the probe.
         let may_be_early = !may_act && self.may_be_early(run, case);
@@ -328,7 +327,7 @@ impl Judge {
             && entry.target == case.arn(&self.plan)
             && entry.queue_url.ends_with(&format!("/{}", message.queue()))
             && entry.event_id == self.request_of(of.case)
-            && case.verdict.is_ok_and(|next| next.attempt == entry.attempt);
+            && message.next_attempt == Some(entry.attempt);
         let listing = &message.listing;
         let is_listed = is_delay
             && message.held().is_none()

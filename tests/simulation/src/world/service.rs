@@ -140,8 +140,8 @@ impl World {
                 self.judge.asks_for(run, target, *count);
                 vec![None]
             }
-            Request::Again { queue_url, messages } => {
-                self.judge.sends_again(run, clock, name_of(queue_url), messages)
+            Request::Again { queue_url, messages, origins } => {
+                self.judge.sends_again(run, clock, name_of(queue_url), messages, origins)
             }
             Request::Letters(letters) => self.judge.gives_up(run, clock, letters),
             Request::Invoke(invoke) => vec![self.judge.invokes(run, clock, invoke)],
@@ -277,7 +277,7 @@ impl World {
             Request::Read(location) => self.read_record(of, location).into(),
             Request::Hide { queue_url, changes } => self.hide(of, queue_url, changes).into(),
             Request::Count { queue_url } => self.count(of, name_of(queue_url)).into(),
-            Request::Again { queue_url, messages } => {
+            Request::Again { queue_url, messages, .. } => {
                 let queue = name_of(queue_url);
                 match self.plan.source(queue) {
                     Some(target) => self.take_back(call, target, messages).into(),
