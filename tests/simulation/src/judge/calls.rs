@@ -269,7 +269,8 @@ impl Judge {
     /// SQS has refused all messages of a call for good, maybe because of a single one. The handler doesn't know which,
     /// so it has to send this one alone before it gives it up.
     pub fn refused_together(&mut self, subjects: &[Option<Subject>]) {
-        for of in subjects.iter().flatten() {
+        // A batch may have copies of one message. Their dead letters are sent alone in the order of the call.
+        for of in subjects.iter().rev().flatten() {
             self.answers += 1;
             let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
             let Some(message) = message else { continue };

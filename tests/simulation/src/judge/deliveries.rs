@@ -12,7 +12,7 @@ use comeback_flow::report::{Outcome, Report};
 use wire::{Answer, Origin, Refusal, Replace};
 
 use super::{
-    Judge, Subject,
+    Judge, Open, Subject,
     delays::LEDGER,
     recall::Recall,
     records::Fetch,
@@ -42,10 +42,10 @@ pub struct Delivery {
     /// When the handler gives up waiting for records, and what it knows of this one's.
     pub reads_until: Timestamp,
     pub fetch: Fetch,
-    /// When the handler decided whether it is due, and which attempt it then took for the next. The batch may wait for
-    /// other records and notes after that, and another handler may take the failure for another attempt.
+    /// When the handler decided whether it is due, and which attempt of what it takes for the next. The batch may wait
+    /// for other records and notes after that, and another handler may take the failure for that of another attempt.
     pub judged_at: Timestamp,
-    pub next_attempt: Option<u32>,
+    pub next: Option<(Open, u32)>,
     pub acts_until: Timestamp,
     /// When the handler invoked the target, by the handler's clock.
     pub invoked_at: Option<Millis>,

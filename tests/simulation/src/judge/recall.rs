@@ -148,7 +148,8 @@ impl Judge {
     fn takes(&mut self, run: u64, place: usize) {
         let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
         let Some(message) = message else { return };
-        message.next_attempt = self.cases[message.case].verdict.ok().map(|next| next.attempt);
+        let case = &self.cases[message.case];
+        message.next = case.verdict.ok().map(|next| (case.of.clone(), next.attempt));
     }
 
     /// The shortest and the longest wait from `at` until the notes for a message are read again, if it waits for that.

@@ -326,8 +326,10 @@ impl Judge {
             && has_handle
             && entry.target == case.arn(&self.plan)
             && entry.queue_url.ends_with(&format!("/{}", message.queue()))
-            && entry.event_id == self.request_of(of.case)
-            && message.next_attempt == Some(entry.attempt);
+            && message.next.as_ref().is_some_and(|(of, attempt)| {
+                let id = self.event_id(of).unwrap_or(&case.request_id);
+                entry.event_id == *id && entry.attempt == *attempt
+            });
         let listing = &message.listing;
         let is_listed = is_delay
             && message.held().is_none()
