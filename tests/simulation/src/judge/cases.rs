@@ -72,6 +72,8 @@ pub struct Case {
     /// How often its messages were received, and how often handlers wrote its item.
     pub receives: u32,
     pub writes: u32,
+    /// How many messages there are about it.
+    pub messages: u32,
 }
 
 /// All cases. An outage has millions, so those that are over are forgotten there, and others take their places.
@@ -284,6 +286,7 @@ impl Judge {
             order_until: Timestamp::default(),
             receives: 0,
             writes: 0,
+            messages: 1,
             truth: of.clone(),
             of,
         };
@@ -298,14 +301,18 @@ impl Judge {
         self.by_trace.insert(trace, index);
     }
 
-    /// In an outage no message comes back that is gone: once a case is acted on, and no run has its message any more,
-    /// nobody may name it.
-    pub fn forget(&mut self, index: usize) {
-        let case = &self.cases[index];
-        if self.plan.outage.is_some() && case.acts == 1 {
-            self.by_trace.remove(&case.of.trace);
+    /// One of the messages about a failure is gone, and no run has it any more. In an outage none comes back: after the
+    /// last of them nobody may name the failure, so it is forgotten. Returns the key of its claim then.
+    pub fn gone(&mut self, index: usize) -> Option<String> {
+        let case = &mut self.cases[index];
+        case.messages = case.messages.saturating_sub(1);
+        let is_over = case.messages == 0 && case.acts > 0;
+        (is_over && self.plan.outage.is_some()).then(|| {
+            let key = self.cases[index].key.clone();
+            self.by_trace.remove(&self.cases[index].of.trace);
             self.cases.over.push(index);
-        }
+            key
+        })
     }
 
     /// A second message about a failure appears.

@@ -34,8 +34,11 @@ pub const HOP_MIN: u32 = 720;
 /// A message that is this late at its first receive shows a backlog.
 const BACKLOG: Millis = 5_000;
 
-/// A handler may assume that this many handlers each put as many messages in flight as it does.
-const HANDLERS: u64 = 25;
+/// A handler may assume that this many handlers each put as many messages in flight as it does. If its counts have
+/// shown growth, it may assume as many more as that takes, up to the second number: one for each message by which the
+/// queue has grown in this time.
+const HANDLERS: (u64, u64) = (25, 1_000);
+const GROWN_IN: Millis = 15_000;
 
 /// A handler may assume that up to this many times the highest count it remembers is in flight now.
 const GROWTH: u64 = 3;
@@ -71,6 +74,8 @@ pub struct Process {
 struct Known {
     /// When it asked for each count, and the count.
     counts: VecDeque<(Millis, u64)>,
+    /// The greatest growth in `GROWN_IN` that its counts have shown.
+    grown: u64,
     /// When it put messages in flight.
     puts: VecDeque<Millis>,
 }
@@ -83,12 +88,24 @@ impl Known {
         while self.puts.front().is_some_and(|put| *put < at - REMEMBERED) {
             self.puts.pop_front();
         }
+        if self.counts.is_empty() {
+            self.grown = 0;
+        }
+    }
+
+    fn count(&mut self, at: Millis, count: u64) {
+        if let Some((asked, before)) = self.counts.back() {
+            let grown = count.saturating_sub(*before) * GROWN_IN as u64;
+            self.grown = self.grown.max(grown / (at - asked).max(GROWN_IN) as u64);
+        }
+        self.counts.push_back((at, count));
     }
 
     /// The most messages that may be in flight, judging by what the process knows.
     fn most(&self) -> u64 {
         let counted = self.counts.iter().map(|(_, count)| *count).max().unwrap_or_default();
-        GROWTH * counted + HANDLERS * self.puts.len() as u64
+        let handlers = self.grown.clamp(HANDLERS.0, HANDLERS.1);
+        GROWTH * counted + handlers * self.puts.len() as u64
     }
 }
 
@@ -149,7 +166,7 @@ impl Judge {
         self.tally.count(Seen::Step("counts of messages in flight"));
         let at = clock.timestamp_millis();
         if let Some((_, known)) = self.known(process, queue, at) {
-            known.counts.push_back((at, count));
+            known.count(at, count);
         }
     }
 
@@ -271,6 +288,9 @@ impl Judge {
     /// Whether a message can be sent again, and still be told from all others. One that SQS has moved may have any
     /// attributes.
     fn has_room(&self, message: &Delivery) -> bool {
+        if !was_moved(message.record()) {
+            return true;
+        }
         let mut copy = as_sent(message.record());
         let carried = self.carried(message);
         let is_clear = !copy.attributes.contains_key("Reason")
@@ -279,7 +299,7 @@ impl Judge {
         copy.attributes
             .extend(carried.map(|(name, it)| (name.to_owned(), MessageAttribute::string(it))));
         let fits = copy.attributes.len() <= ATTRIBUTES_MAX && copy.size() <= SIZE_MAX;
-        !was_moved(message.record()) || (is_clear && fits)
+        is_clear && fits
     }
 
     /// Returns what a message lost when it was sent to its own queue again, or None.
@@ -311,6 +331,7 @@ impl Judge {
     /// A queue has accepted a message that was sent again.
     pub fn sent_again(&mut self, of: Subject) {
         self.tally.count(Seen::Step("delays"));
+        self.cases[of.case].messages += 1;
         let is_extra = self.sent_by(of).is_none_or(|message| {
             message.copies += 1;
             message.copies > 1 || message.copy_refused

@@ -185,9 +185,16 @@ impl Judge {
     }
 
     /// A handler has answered. `stays` tells whether the message with this handle is still in the queue. A message may
-    /// stay although the handler is done with it: the answer was lost, or SQS has delivered it again meanwhile.
-    pub fn answered(&mut self, run: u64, report: &Report, stays: impl Fn(&str) -> bool) {
-        let Some(mut batch) = self.runs.remove(&run) else { return };
+    /// stay although the handler is done with it: the answer was lost, or SQS has delivered it again meanwhile. Returns
+    /// the keys of the failures that are over.
+    pub fn answered(
+        &mut self,
+        run: u64,
+        report: &Report,
+        stays: impl Fn(&str) -> bool,
+    ) -> Vec<String> {
+        let mut over = Vec::new();
+        let Some(mut batch) = self.runs.remove(&run) else { return over };
         for (message, entry) in batch.iter().zip(&report.entries) {
             let Outcome::Invoked { lateness } = entry.outcome else { continue };
             if self.plan.outage.is_some() {
@@ -257,10 +264,11 @@ impl Judge {
             let comes_back = stays(message.handle());
             self.let_go(run, message, comes_back);
             let is_held = self.holders.contains_key(message.message_id());
-            if message.done && !comes_back && !is_held {
-                self.forget(message.case);
+            if !comes_back && !is_held {
+                over.extend(self.gone(message.case));
             }
         }
+        over
     }
 
     /// A handler has ended without an answer.

@@ -276,7 +276,9 @@ impl World {
         };
         self.cloud.finish(self.now, begun.run.id, outcome);
         let stays = |handle: &str| self.cloud.sqs.has(&begun.queue, handle);
-        self.judge.answered(key, &report, stays);
+        for over in self.judge.answered(key, &report, stays) {
+            self.table.forget(&over);
+        }
         self.observe();
     }
 

@@ -26,9 +26,6 @@ use crate::{
 /// How stale the result of a look-up may be.
 const LOOK_UP_LAG: Duration = Duration::from_secs(1);
 
-/// How long the world of an outage keeps a mark: longer than a handler has a message.
-const MARKS_KEPT: Duration = Duration::from_mins(15);
-
 /// Our program keeps an order for as long as SQS may keep the message.
 const KEEP: Duration = Duration::from_hours(14 * 24);
 
@@ -50,8 +47,6 @@ pub struct Table {
     /// The items without a claim, which something other than a handler has written.
     forged: BTreeSet<String>,
     replaced: VecDeque<(Timestamp, String, Item)>,
-    /// The marks of an outage's world, in the order in which they were written.
-    marks: VecDeque<(Timestamp, String)>,
     orders: u32,
     /// The notes of retries without an envelope, and what is being sent, by sender. Each item has an expiry.
     notes: HashMap<String, (Timestamp, RetryMetadata)>,
@@ -74,13 +69,9 @@ impl Table {
         }
     }
 
-    /// In an outage there are millions of marks, and nobody looks for one whose message is gone for so long.
-    fn forget_marks(&mut self, now: Timestamp, newest: &str) {
-        self.marks.push_back((now, newest.to_owned()));
-        let is_old = |(at, _): &mut (Timestamp, String)| between(*at, now) > MARKS_KEPT;
-        while let Some((_, key)) = self.marks.pop_front_if(is_old) {
-            self.claims.remove(&key);
-        }
+    /// Deletes an item for which nobody will ask any more: an outage has millions of them.
+    pub fn forget(&mut self, key: &str) {
+        self.claims.remove(key);
     }
 
     fn note(&mut self, now: Timestamp, noting: &Noting) {
@@ -140,9 +131,6 @@ impl World {
         }
         let Replace { key, next, waiting, .. } = replace;
         self.table.write(self.now, key, next.clone(), waiting.clone());
-        if self.plan.outage.is_some() && next.as_ref().is_some_and(|it| it.state == State::Done) {
-            self.table.forget_marks(self.now, key);
-        }
         if let Some(noting) = &replace.noting {
             self.table.note(self.now, noting);
             self.judge.notes(noting);
@@ -199,7 +187,7 @@ impl World {
         let is_late = !events.is_empty() && self.draws(of, Fault::InFlightLate);
         let (mut found, mut current) = (BTreeMap::new(), Vec::new());
         for key in events {
-            let before = self.table.before(self.now, key).filter(|_| is_late);
+            let before = if is_late { self.table.before(self.now, key) } else { None };
             if before.is_some() {
                 self.judge.tally.count(Seen::Fault(Fault::LookUpLate));
             } else {
