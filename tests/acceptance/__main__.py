@@ -180,7 +180,7 @@ def world_of(stack: Stack, arguments: argparse.Namespace) -> World:
     systems = {"Retry": stack.system("Retry", "Orders"), "Second": stack.system("Second", "Crowd")}
     found = arguments.comeback or shutil.which("comeback")
     program = Path(found).resolve() if found else None
-    return World(account, names, stack.logged, systems, program, stack.stop, stack.interval)
+    return World(account, names, stack.logged, systems, program, stack.stop, stack.interval, stack.bucket)
 
 
 if __name__ == "__main__":

@@ -124,6 +124,33 @@ def what_becomes_of_a_record_over_1_mib(world: World) -> str:
     return f"a record of {len(message['Body'].encode()):,} bytes came, attributes {sorted(message['Attributes'])}"
 
 
+def whether_a_bucket_is_a_destination_for_a_role_that_may_put_records_only(world: World) -> str:
+    """Others report that it must be allowed to put objects under every key. So templates and `attach` allow that."""
+    functions, name = world.account.client("lambda"), world.names["Spied"]
+    # A version has a destination of its own.
+    version = functions.publish_version(FunctionName=name)
+    partition = version["FunctionArn"].split(":")[1]
+    try:
+        functions.put_function_event_invoke_config(
+            FunctionName=name,
+            Qualifier=version["Version"],
+            MaximumRetryAttempts=0,
+            DestinationConfig={"OnFailure": {"Destination": f"arn:{partition}:s3:::{world.bucket}"}},
+        )
+    except ClientError as error:
+        return f"it is refused: {error.response['Error']['Code']}: {error.response['Error']['Message']}"
+    payload = json.dumps({"id": secrets.token_hex(6), "fail": {}})
+    functions.invoke(FunctionName=name, Qualifier=version["Version"], InvocationType="Event", Payload=payload)
+
+    def keys() -> list[str]:
+        found = world.account.client("s3").list_objects_v2(Bucket=world.bucket, Prefix="aws/lambda/async/")
+        return [each["Key"] for each in found.get("Contents", [])]
+
+    if world.absent(lambda: len(keys()), ABSENCE_SECONDS):
+        return "it is accepted, but no record came"
+    return f"it is accepted, and the record came as {keys()[0]}"
+
+
 def _not_delivered(world: World) -> int:
     """The number of the function's records that Lambda could not deliver to its destination."""
     metric = {

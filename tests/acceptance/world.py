@@ -56,6 +56,8 @@ class World:
     program: Path | None
     stop: threading.Event
     interval: float
+    # The name of the run's bucket.
+    bucket: str
     # Held while a scenario needs the dead letters of the second system for itself.
     second_letters: threading.Lock = field(default_factory=threading.Lock)
 
