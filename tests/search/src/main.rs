@@ -10,6 +10,7 @@ mod machine;
 mod recall;
 mod rules;
 mod scopes;
+mod script;
 mod tell;
 mod world;
 
@@ -25,8 +26,8 @@ use std::{
 };
 
 use clap::Parser;
-use scopes::{Scope, scopes};
-use world::{Broken, State, World};
+use scopes::{Scope, scopes, swaps};
+use world::{Broken, State, Step, World};
 
 /// A search that ends sooner has tried nothing.
 const STATES_MIN: usize = 20;
@@ -39,6 +40,9 @@ struct Arguments {
     whole: bool,
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// Prints only a script with which the simulation plays how two events with equal payloads swap their attempts.
+    #[arg(long)]
+    swap: bool,
     /// Only the scopes whose names contain this.
     scope: Option<String>,
 }
@@ -47,12 +51,20 @@ struct Arguments {
 struct Found {
     states: usize,
     steps: usize,
-    /// The rule that does not hold, and the steps to it.
-    broken: Option<(Broken, Vec<String>)>,
+    /// The rule that does not hold, the steps to it, and a script of them.
+    broken: Option<(Broken, Vec<String>, Result<String, String>)>,
 }
 
+/// The shortest swap, as a script that the simulation keeps. Its own lines say what it shows, and what must be seen.
+const KEPT: &str = include_str!("../../simulation/scripts/swapped.script");
+
 fn main() -> ExitCode {
-    let Arguments { whole, threads, scope } = Arguments::parse();
+    let Arguments { whole, threads, swap, scope } = Arguments::parse();
+    if swap {
+        let script = swapped();
+        print!("{script}");
+        return if script == kept() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     let is_wanted = |it: &Scope| scope.as_ref().is_none_or(|word| it.name.contains(word.as_str()));
     let wanted = Mutex::new(scopes(whole).into_iter().filter(is_wanted).collect::<VecDeque<_>>());
     let is_broken = AtomicBool::new(false);
@@ -61,8 +73,12 @@ fn main() -> ExitCode {
         while let Some(scope) = next() {
             let Some(Found { states, steps, broken }) = search(scope, &is_broken) else { return };
             println!("{}: {states} states, {steps} steps", scope.name);
-            if let Some((Broken(rule, why), trace)) = broken {
+            if let Some((Broken(rule, why), trace, script)) = broken {
                 println!("{}: {rule}: {why}\n    {}", scope.name, trace.join("\n    "));
+                match script {
+                    Ok(script) => println!("A script for the simulation:\n{script}"),
+                    Err(why) => println!("No script for the simulation: {why}"),
+                }
             } else if states <= STATES_MIN {
                 println!("{}: expected more than {STATES_MIN} states", scope.name);
                 is_broken.store(true, Ordering::Relaxed);
@@ -70,7 +86,24 @@ fn main() -> ExitCode {
         }
     };
     thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    if scope.is_none() && !is_broken.load(Ordering::Relaxed) && swapped() != kept() {
+        println!("expected the steps of swapped.script to be the shortest swap: search --swap");
+        is_broken.store(true, Ordering::Relaxed);
+    }
     if is_broken.into_inner() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// The script of the shortest swap.
+fn swapped() -> String {
+    let found = search(swaps(), &AtomicBool::new(false));
+    let broken = found.and_then(|found| found.broken);
+    broken.map_or_else(String::new, |(.., script)| script.unwrap_or_else(|why| why))
+}
+
+/// The lines of the kept script that the search has found.
+fn kept() -> String {
+    let is_found = |line: &&str| !line.starts_with('#') && !line.starts_with("see ");
+    KEPT.lines().filter(is_found).map(|line| format!("{line}\n")).collect()
 }
 
 fn print_of(state: &State) -> u64 {
@@ -103,11 +136,12 @@ fn search(scope: Scope, is_broken: &AtomicBool) -> Option<Found> {
                     }
                 }
                 Err(broken) => {
-                    let mut trace = trace(&mut world, &seen, here);
-                    trace.push(world.tell(&state, &step));
+                    let mut steps = trace(&mut world, &seen, here);
+                    steps.push((state, step));
                     is_broken.store(true, Ordering::Relaxed);
-                    let (states, broken) = (seen.len(), Some((broken, trace)));
-                    return Some(Found { states, steps: taken, broken });
+                    let told = steps.iter().map(|(state, step)| world.tell(state, step)).collect();
+                    let broken = Some((broken, told, world.script(&steps)));
+                    return Some(Found { states: seen.len(), steps: taken, broken });
                 }
             }
         }
@@ -116,7 +150,7 @@ fn search(scope: Scope, is_broken: &AtomicBool) -> Option<Found> {
 }
 
 /// The steps to a state.
-fn trace(world: &mut World, seen: &HashMap<u64, u64>, to: u64) -> Vec<String> {
+fn trace(world: &mut World, seen: &HashMap<u64, u64>, to: u64) -> Vec<(State, Step)> {
     let mut path = vec![to];
     while let Some(&before) =
         path.last().and_then(|print| seen.get(print)).filter(|before| **before != 0)
@@ -124,17 +158,17 @@ fn trace(world: &mut World, seen: &HashMap<u64, u64>, to: u64) -> Vec<String> {
         path.push(before);
     }
     let mut state = world.initial();
-    let mut told = Vec::new();
+    let mut steps = Vec::new();
     for print in path.into_iter().rev().skip(1) {
         for step in world.steps(&state) {
             if let Some(next) =
                 world.take(&state, &step).ok().filter(|next| print_of(next) == print)
             {
-                told.push(world.tell(&state, &step));
+                steps.push((state, step));
                 state = next;
                 break;
             }
         }
     }
-    told
+    steps
 }

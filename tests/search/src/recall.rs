@@ -333,7 +333,7 @@ impl World {
             format!("{id} takes {sent:?} as {noting:?}")
         })?;
         let is_own = sent.accepted.contains(&id);
-        let is_excused = sent.is_hit && !self.is_calm(state);
+        let is_excused = sent.is_hit && !self.is_calm(state) && !self.scope.is_exact;
         ensure(is_own || is_excused, "RecallsTruly", || format!("{id} is taken for {sent:?}"))?;
         self.continues(state, content.failure.key, Some(&sent));
         self.write_note(state, noting);

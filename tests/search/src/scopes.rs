@@ -22,6 +22,8 @@ pub struct Scope {
     pub is_crowded: bool,
     /// Whether the target is known to be down at first, and is slow, so that several runs are under way.
     pub is_down: bool,
+    /// Whether two failures never swap their attempts, which is more than is promised.
+    pub is_exact: bool,
 }
 
 /// The target of an event.
@@ -62,7 +64,21 @@ const BASE: Scope = Scope {
     is_equal: false,
     is_crowded: false,
     is_down: false,
+    is_exact: false,
 };
+
+/// Two events with the same payload, and the fault after which they may swap their attempts.
+pub fn swaps() -> Scope {
+    Scope {
+        name: "a swap",
+        events: &[Function, Function],
+        settings: &[LEDGER, TRANSPARENT, TWICE, ("BASE_BACKOFF", "5s")],
+        limits: Limits { faults: 1, failures: 2, ..NOTHING },
+        is_equal: true,
+        is_exact: true,
+        ..BASE
+    }
+}
 
 /// The scopes of every test run take seconds, those of each night minutes.
 pub fn scopes(is_whole: bool) -> Vec<Scope> {

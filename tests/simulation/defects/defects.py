@@ -441,4 +441,7 @@ DEFECTS = [
      "if judgement.is_kept(now) {", "if judgement.is_kept(now) && passes {"),
     ("the faults of a bucket are not remembered", "flow/fetch",
      "let since = run.outages.met(place, now);", "let since = now;\n    let _ = (run, place);"),
+    # what only a kept script finds
+    ("the last millisecond of an event's age is too late", "core/decision",
+     "if now > schedule.expiry =>", "if now >= schedule.expiry =>"),
 ]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Puts each defect into a copy of the tree and plays worlds until one breaks a rule. Prints caught.csv: the defect, the
-check that caught it, and the seed.
+"""Puts each defect into a copy of the tree and plays worlds until one breaks a rule: those of seeds, and then those of
+kept scripts. Prints caught.csv: the defect, the check that caught it, and the seed or the script.
 
     tests/simulation/defects/run.py [--seeds N] [WORD ...]     only defects whose names contain one of the words
     tests/simulation/defects/run.py --search [WORD ...]        searches small systems (tests/search) instead
@@ -20,6 +20,7 @@ from defects import DEFECTS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+SCRIPTS = HERE.parent / "scripts"
 COPY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "defects"
 # A target directory of its own, so that nobody runs a program with a defect by mistake.
 TARGET = COPY / "target"
@@ -46,15 +47,21 @@ def build(package):
 
 
 def play(seeds):
-    """Returns the check that failed and its seed, or two Nones if all held."""
+    """Returns the check that failed and its seed or script, or two Nones if all held."""
     program = TARGET / "debug" / "simulation"
-    played = subprocess.run([program, "run", "--seeds", str(seeds), "--threads", "2"], capture_output=True)
+    played = subprocess.run([program, "run", "--seeds", str(seeds), "--threads", "2", "--brief"], capture_output=True)
     said = played.stdout.decode(errors="replace")
     if found := re.search(r"^seed (\d+): (\w+): ", said, re.MULTILINE):
         return found[2], f"seed {found[1]}"
     if found := re.search(r"^(DrawsSpread): ", said, re.MULTILINE):
         return found[1], f"all {seeds} worlds"
-    return (None, None) if played.returncode == 0 else ("a panic", played.stderr.decode()[-300:])
+    if played.returncode != 0:
+        return "a panic", played.stderr.decode()[-300:]
+    names = [str(script.relative_to(SCRIPTS.parent)) for script in sorted(SCRIPTS.glob("*.script"))]
+    played = subprocess.run([program, "play", *names], capture_output=True, text=True, cwd=SCRIPTS.parent)
+    if found := re.search(r"^(scripts/\S+): (\w+): ", played.stdout, re.MULTILINE):
+        return found[2], found[1]
+    return (None, None) if played.returncode == 0 else ("a panic", (played.stdout + played.stderr)[-300:])
 
 
 def search():
@@ -84,6 +91,11 @@ def main():
         unlike = {name for name, *_ in DEFECTS} ^ {each["defect"] for each in caught}
         if unlike:
             sys.exit(f"expected a row of caught.csv for each defect, and none beside them: {sorted(unlike)}")
+        told = {each["in"] for each in caught if each["in"].startswith("scripts/")}
+        if gone := {script for script in told if not (SCRIPTS.parent / script).is_file()}:
+            sys.exit(f"expected that a script of caught.csv is there: {sorted(gone)}")
+        if not told:
+            sys.exit("expected a defect that only a script catches, got none in caught.csv")
         if f"each of {len(DEFECTS)} defects" not in " ".join((HERE.parent / "README.md").read_text().split()):
             sys.exit(f"README.md: expected that it says how many defects there are, {len(DEFECTS)}")
         return 0

@@ -15,6 +15,8 @@ mod payload;
 mod plan;
 mod rules;
 mod run;
+mod script;
+mod shorten;
 mod world;
 
 use std::{
@@ -30,6 +32,8 @@ use comeback_core::time::{at_millis, between};
 use crate::{
     plan::{Outage, Plan},
     run::{report, worlds},
+    script::Script,
+    shorten::shortest,
     world::{BEGAN_AT, play},
 };
 
@@ -51,6 +55,9 @@ enum Command {
         /// How many worlds are played at the same time.
         #[arg(long, default_value_t = 1)]
         threads: usize,
+        /// Don't look for a short script of a world that fails.
+        #[arg(long)]
+        brief: bool,
     },
     /// Plays one world again and tells its story.
     Replay {
@@ -59,6 +66,19 @@ enum Command {
         /// Tell only of this event.
         #[arg(long)]
         event: Option<usize>,
+    },
+    /// Prints a short script of a world: of the rule that it breaks, or of what is seen in it.
+    Shorten {
+        /// Its seed.
+        seed: u64,
+        /// What must be seen, as `run` counts it, for example "fault: AnswerLost".
+        #[arg(long)]
+        see: Vec<String>,
+    },
+    /// Plays the worlds of scripts, and tells the story of a single one.
+    Play {
+        #[arg(required = true)]
+        scripts: Vec<PathBuf>,
     },
     /// Plays outages of one function.
     Outage {
@@ -92,7 +112,9 @@ enum Command {
 fn main() -> ExitCode {
     let started = Instant::now();
     let good = match Command::parse() {
-        Command::Run { seeds, from, threads } => run(started, seeds, from, threads),
+        Command::Run { seeds, from, threads, brief } => run(started, seeds, from, threads, brief),
+        Command::Shorten { seed, see } => shorten(seed, see),
+        Command::Play { scripts } => play_scripts(&scripts),
         Command::Replay { seed, event } => replay(seed, event),
         Command::Day { events, seed, flawless, down, metrics } => {
             let plan = Plan::day_of(events, seed);
@@ -104,12 +126,15 @@ fn main() -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(started: Instant, seeds: u64, from: u64, threads: usize) -> bool {
+fn run(started: Instant, seeds: u64, from: u64, threads: usize, brief: bool) -> bool {
     let summary = worlds(from..from.saturating_add(seeds), threads);
     let seconds = started.elapsed().as_secs_f64();
     print!("{}", summary.tally.counts());
     if let Some((seed, violation)) = &summary.failed {
         println!("\n{}", report(*seed, violation));
+        if !brief {
+            shorten(*seed, Vec::new());
+        }
     }
     let uneven = summary.tally.uneven_draws();
     uneven.iter().for_each(|what| println!("{what}"));
@@ -127,6 +152,47 @@ fn replay(seed: u64, event: Option<usize>) -> bool {
         None => println!("all rules held"),
     }
     ended.violation.is_none()
+}
+
+fn shorten(seed: u64, see: Vec<String>) -> bool {
+    let shortest = shortest(&Plan::of(seed), see.into_iter().collect());
+    match &shortest {
+        Some(script) => print!("{script}"),
+        None => println!("expected to see that in world {seed}, got nothing of it"),
+    }
+    shortest.is_some()
+}
+
+fn play_scripts(files: &[PathBuf]) -> bool {
+    let played = files.iter().filter(|file| play_script(file, files.len() == 1));
+    played.count() == files.len()
+}
+
+fn play_script(file: &Path, is_story_told: bool) -> bool {
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => {
+            println!("can't read {}: {error}", file.display());
+            return false;
+        }
+    };
+    let script = match Script::parse(&text) {
+        Ok(script) => script,
+        Err(bad) => {
+            bad.iter().for_each(|line| println!("{}, {line}", file.display()));
+            return false;
+        }
+    };
+    let played = script.play(is_story_told);
+    if is_story_told {
+        let about = played.judge.violation.as_ref().and_then(|violation| violation.event);
+        print!("{}{}", played.judge.story.of(about), played.judge.tally.counts());
+    }
+    let violation = played.judge.violation.as_ref().map(ToString::to_string);
+    let wrong: Vec<_> = violation.into_iter().chain(played.complaints(&script)).collect();
+    wrong.iter().for_each(|wrong| println!("{}: {wrong}", file.display()));
+    println!("{}: {}", file.display(), if wrong.is_empty() { "all rules held" } else { "failed" });
+    wrong.is_empty()
 }
 
 fn day(started: Instant, plan: Plan, metrics: Option<&Path>) -> bool {

@@ -45,6 +45,7 @@ pub struct Plan {
     pub rates: BTreeMap<Fault, f64>,
     /// The share of events that never succeed, and the share of payloads near the limit.
     pub hopeless: f64,
+    #[serde(skip)]
     pub large: f64,
     #[serde(skip)]
     pub spells: Vec<Spell>,
@@ -63,6 +64,7 @@ pub struct Plan {
     pub outage: Option<Outage>,
     /// How often operators notice a waiting event and order something, and the share of orders that end with the item
     /// of the wait, as another program might write them.
+    #[serde(skip)]
     pub ordering: f64,
     pub short_orders: f64,
     /// Whether a message that SQS moves is received for the first time in its new queue.
@@ -71,8 +73,10 @@ pub struct Plan {
     pub forging: Option<usize>,
     /// The share of events whose payload others have too, and the share of runs that end within milliseconds.
     pub equal: f64,
+    #[serde(skip)]
     pub fast: f64,
     /// The share of events whose payload looks like an envelope once it is taken out of one.
+    #[serde(skip)]
     pub nested: f64,
     /// When handlers are deployed again with other settings of `TRANSPARENT`.
     #[serde(with = "millis::maybe")]
@@ -214,6 +218,7 @@ pub struct TargetPlan {
     /// Its own rules, if they differ from its handler's.
     pub own: Option<Rules>,
     /// How often it fails while it has no trouble.
+    #[serde(skip)]
     pub failing: f64,
     /// Whether its handler lists it, or lists no targets.
     pub listed: bool,

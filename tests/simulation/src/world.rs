@@ -64,6 +64,18 @@ pub fn play_as(plan: Plan, how: How, is_story_written: bool) -> (Judge, Outcome)
     World::new(Rc::new(plan), how, is_story_written).play()
 }
 
+/// Whether this handler accepts its settings, in all processes.
+///
+/// # Errors
+///
+/// Why it refuses them.
+pub fn check_settings(plan: &Plan, handler: usize) -> Result<(), String> {
+    let all = [(0, false), (1, false), (0, true), (1, true)];
+    let mut all =
+        all.map(|(variant, is_turned)| build::settings(plan, handler, variant, is_turned));
+    all.iter_mut().try_for_each(|it| it.as_ref().map(drop).map_err(|error| error.clone()))
+}
+
 enum Step {
     Answer(Rc<Call>, Reply),
     /// The time of a handler's run ends.

@@ -172,7 +172,16 @@ impl World {
 }
 
 /// The settings of a handler's process. Production reads them from the variables that would be deployed.
-pub fn settings(plan: &Plan, number: usize, variant: usize, is_turned: bool) -> settings::Settings {
+///
+/// # Errors
+///
+/// If the handler would refuse them.
+pub fn settings(
+    plan: &Plan,
+    number: usize,
+    variant: usize,
+    is_turned: bool,
+) -> Result<settings::Settings, String> {
     let handler = &plan.handlers[number];
     let targets =
         || plan.targets.iter().filter(|target| plan.queues[target.queue].handler == number);
@@ -238,7 +247,7 @@ pub fn settings(plan: &Plan, number: usize, variant: usize, is_turned: bool) -> 
     let mut variables = handler.general.variables();
     variables.extend(others.into_iter().filter_map(|(name, value)| Some((name, value?))));
     let settings = settings::Settings::from_lookup(|name| variables.get(name).cloned());
-    settings.expect("the variables are valid")
+    settings.map_err(|error| error.to_string())
 }
 
 /// The circuits that exist when a world begins, by the ARNs of their targets.

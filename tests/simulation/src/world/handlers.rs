@@ -190,6 +190,7 @@ impl World {
         }
     }
 
+    #[allow(clippy::expect_used, reason = "the settings of a plan are valid")]
     fn process(&mut self, handler: usize) -> Process {
         let skew = self.plan.handlers[handler].skew;
         let of = Of::handler(handler);
@@ -204,6 +205,7 @@ impl World {
         let number = self.judge.starts(in_flight_max, is_turned);
         let (now, requests) = (Rc::clone(&self.clock), RefCell::default());
         let settings = build::settings(&self.plan, handler, variant, is_turned);
+        let settings = settings.expect("a plan has valid settings");
         let environment = Environment { number, now, ahead, behind, requests };
         Rc::new(environment.handler(settings, self.plan.handlers[handler].has_ledger))
     }

@@ -72,7 +72,8 @@ impl World {
             let record = records.find(|it| it.receipt_handle.as_ref() == Some(handle))?;
             Some(self.of_record(record))
         };
-        let hidden = if let Request::Hide { changes, .. } = request { changes.first() } else { None };
+        let hidden =
+            if let Request::Hide { changes, .. } = request { changes.first() } else { None };
         let of = of.or_else(|| of_handle(&hidden?.0));
         of.or_else(|| Some(run?.of)).unwrap_or_default().call(request.name())
     }

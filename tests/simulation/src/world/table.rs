@@ -234,6 +234,7 @@ impl World {
 
     /// An event is listed, so operators may see it.
     fn show(&mut self, of: Of, key: &str, entry: &Entry) {
+        let of = of.call("operator");
         if self.is_calm || !self.choices.happens(of, "seen by an operator", self.plan.ordering) {
             return;
         }

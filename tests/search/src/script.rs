@@ -1,0 +1,287 @@
+//! The steps to a state, as a script with which the simulation plays them.
+//!
+//! A step of the search takes no time, and the next one may happen at the same moment. In the simulation, each step gets
+//! a moment of its own, a few milliseconds after the one before, so that the order is the same. Only what the simulation
+//! has can be told: one function, whose retries are answered at once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
+
+use wire::Request;
+
+use crate::{
+    calls::Way,
+    machine::Millis,
+    scopes::Kind,
+    world::{State, Step, World},
+};
+
+/// From one step to the next.
+const STEP: Millis = 5;
+
+/// How much later a message is received than it could be.
+const RECEIVE: Millis = 250;
+
+/// The attempt of an event that has failed.
+type Failed = (usize, u32);
+
+/// A call of a run.
+type Nth = (u16, usize);
+
+/// What a call does, and when.
+struct Fate {
+    way: Way,
+    at: Millis,
+}
+
+#[derive(Default)]
+struct Teller {
+    /// How often each name was asked for, and the lines.
+    asked: BTreeMap<String, u32>,
+    lines: Vec<String>,
+}
+
+impl Teller {
+    /// The world makes this choice. Without a value, the plain one.
+    fn choose(&mut self, of: &str, what: &str, value: Option<&str>) {
+        let name = format!("{of}: {what}");
+        let times = self.asked.entry(name.clone()).or_default();
+        *times += 1;
+        let Some(value) = value else { return };
+        let mut line = format!("choose {name}");
+        // Writing to a string can't fail.
+        let _ = if *times > 1 { write!(line, " #{times}") } else { Ok(()) };
+        let _ = if value.is_empty() { Ok(()) } else { write!(line, " = {value}") };
+        self.lines.push(line);
+    }
+
+    fn happens(&mut self, of: &str, what: &str, happens: bool) {
+        self.choose(of, what, happens.then_some(""));
+    }
+
+    fn until(&mut self, of: &str, what: &str, at: Millis) {
+        self.choose(of, what, Some(&format!("until {at}")));
+    }
+}
+
+fn of((event, attempt): Failed) -> String {
+    format!("event {event}, attempt {attempt}")
+}
+
+/// When each step happens.
+fn times(steps: &[(State, Step)]) -> Vec<Millis> {
+    let mut late = 0;
+    let at = |(state, step): &(State, Step)| {
+        late += if matches!(step, Step::Deliver(_)) { RECEIVE } else { STEP };
+        state.now + late
+    };
+    steps.iter().map(at).collect()
+}
+
+impl World {
+    /// A script of these steps, or why there is none.
+    pub fn script(&self, steps: &[(State, Step)]) -> Result<String, String> {
+        if self.scope.events.contains(&Kind::Queue) || self.scope.is_down || self.scope.is_crowded {
+            return Err("only events of functions that are up can be told".to_owned());
+        }
+        let times = times(steps);
+        let fates = fates(steps, &times);
+        let mut teller = Teller::default();
+        for event in 0..self.scope.events.len() {
+            teller.happens(&format!("event {event}"), "equal", self.scope.is_equal);
+            let first = of((event, 0));
+            teller.happens(&first, "fails", true);
+            teller.choose(&first, "runs for", Some("0"));
+        }
+        // Of which attempt each message is, whatever it is taken for.
+        let mut failed: BTreeMap<u16, Failed> = BTreeMap::new();
+        let mut submitted: BTreeSet<Nth> = BTreeSet::new();
+        let mut retried: Option<Failed> = None;
+        for (nth, (state, step)) in steps.iter().enumerate() {
+            for message in &state.messages {
+                let content = self.contents.get(message.content);
+                let attempts = content.failure.attempts;
+                let event = content.event;
+                failed
+                    .entry(message.number)
+                    .or_insert_with(|| retried.unwrap_or((event, attempts)));
+            }
+            retried = None;
+            self.submit(state, &failed, &fates, &mut submitted, &mut teller);
+            let failed_of = |number: &u16| failed.get(number).copied().unwrap_or_default();
+            match step {
+                Step::Deliver(numbers) => {
+                    let killed = killed_after(steps, nth);
+                    let again = copied_at(steps, nth, &times);
+                    let [number] = numbers.as_slice() else {
+                        return Err("a batch of several messages can't be told".to_owned());
+                    };
+                    let of = of(failed_of(number));
+                    teller.happens(&of, "Redelivery", again.is_some());
+                    again.iter().for_each(|at| teller.until(&of, "delivered again after", *at));
+                    teller.happens(&of, "KilledBefore", killed.is_some());
+                    killed.iter().for_each(|it| {
+                        teller.choose(&of, "killed after", Some(&it.to_string()));
+                    });
+                    teller.until(&of, "begins after", times[nth]);
+                }
+                Step::Call { handler, fails, way, .. } => {
+                    let run = state.handlers[*handler].as_ref();
+                    let batch = run.and_then(|run| run.batch.first());
+                    let is_invoked = self.is_invocation(state, step) && *way != Way::Unsent;
+                    let Some((number, ..)) = batch.filter(|_| is_invoked) else { continue };
+                    let (event, attempt) = failed_of(number);
+                    let next = of((event, attempt + 1));
+                    teller.happens(&next, "fails", *fails);
+                    teller.choose(&next, "runs for", fails.then_some("0"));
+                    if *way == Way::Repeated {
+                        teller.happens(&next, "fails", false);
+                        teller.choose(&next, "runs for", None);
+                    }
+                    retried = fails.then_some((event, attempt + 1));
+                }
+                Step::Copy(_) | Step::Report(_) | Step::Crash(_) | Step::Time | Step::Late => {}
+                Step::Order(..) | Step::Pause(_) | Step::End(..) | Step::Redrive(_) => {
+                    return Err(format!("the simulation can't be told {step:?}"));
+                }
+            }
+        }
+        Ok(format!("{}{}\n", self.plan(), teller.lines.join("\n")))
+    }
+
+    fn plan(&self) -> String {
+        let (base, age) = (self.base / 1000, self.max_age / 1000);
+        let (attempts, ledger, register) = (self.max_attempts, self.has_ledger(), self.registers());
+        let (timeout, count) = (self.scope.timeout / 1000, self.scope.events.len());
+        let transparent = self.is_transparent();
+        let equal = if self.scope.is_equal { r#","equal":1.0"# } else { "" };
+        format!(
+            r#"world {{"events":{count}{equal}}}
+handler {{"general":{{"base":{base},"age":{age},"attempts":{attempts},"jitter":"None"}},"has_ledger":{ledger},"has_register":{register},"timeout":{timeout},"transparent":[{transparent},{transparent}]}}
+queue {{"batch":1}}
+target {{"transparent":[{transparent},{transparent}]}}
+"#
+        )
+    }
+
+    fn is_invocation(&self, state: &State, step: &Step) -> bool {
+        let Step::Call { handler, nth, .. } = step else { return false };
+        let run = state.handlers[*handler].as_ref();
+        let node = run.map(|run| self.machine.node(run.node));
+        node.is_some_and(|node| {
+            let call = node.calls.iter().find(|(other, ..)| other == nth);
+            call.is_some_and(|(.., call)| matches!(call, Request::Invoke(_)))
+        })
+    }
+
+    /// The handlers make the calls that are new in this state.
+    fn submit(
+        &self,
+        state: &State,
+        failed: &BTreeMap<u16, Failed>,
+        fates: &BTreeMap<Nth, Fate>,
+        submitted: &mut BTreeSet<Nth>,
+        teller: &mut Teller,
+    ) {
+        for run in state.handlers.iter().flatten() {
+            let first = run.batch.first().and_then(|(number, ..)| failed.get(number));
+            let of_run = of(first.copied().unwrap_or_default());
+            for (nth, _, call) in &self.machine.node(run.node).calls {
+                if !submitted.insert((run.name, *nth)) {
+                    continue;
+                }
+                let of = format!("{of_run}, {}", call.name());
+                let never = Fate { way: Way::Unsent, at: Millis::from(u32::MAX) };
+                let Fate { way, at } = fates.get(&(run.name, *nth)).unwrap_or(&never);
+                tell_call(teller, &of, *way, *at);
+            }
+        }
+    }
+}
+
+/// What the world asks about a call, in its order.
+fn tell_call(teller: &mut Teller, of: &str, way: Way, at: Millis) {
+    teller.until(of, "arrives after", at);
+    teller.choose(of, "answered after", (way == Way::Answered).then_some("0"));
+    teller.happens(of, "CallThrottled", false);
+    teller.happens(of, "CallUnsent", way == Way::Unsent);
+    if way != Way::Unsent {
+        teller.happens(of, "AnswerLost", way == Way::Lost);
+    }
+    if matches!(way, Way::Unsent | Way::Lost) {
+        teller.happens(of, "CallHung", false);
+        teller.until(of, "times out after", at);
+        return;
+    }
+    teller.happens(of, "CallLate", false);
+    teller.happens(of, "CallRepeated", way == Way::Repeated);
+    if way == Way::Repeated {
+        teller.choose(of, "repeated after", Some("0"));
+    }
+}
+
+/// What becomes of each call that is answered, or takes effect.
+fn fates(steps: &[(State, Step)], times: &[Millis]) -> BTreeMap<Nth, Fate> {
+    let fate = |((state, step), at): (&(State, Step), &Millis)| {
+        let Step::Call { handler, nth, way, .. } = step else { return None };
+        let run = state.handlers[*handler].as_ref()?.name;
+        Some(((run, *nth), Fate { way: *way, at: *at }))
+    };
+    steps.iter().zip(times).filter_map(fate).collect()
+}
+
+/// If the run that begins with this step dies: the number of arrivals and answers that it lives through.
+fn killed_after(steps: &[(State, Step)], begin: usize) -> Option<usize> {
+    let name = steps[begin].0.begun;
+    let is_of_run = |state: &State, handler: usize| {
+        state.handlers[handler].as_ref().is_some_and(|run| run.name == name)
+    };
+    let mut arrivals = 0;
+    for (state, step) in &steps[begin + 1..] {
+        match step {
+            Step::Call { handler, way, .. } if is_of_run(state, *handler) => {
+                arrivals += match way {
+                    Way::Unsent => 1,
+                    Way::Answered | Way::Lost | Way::Partly => 2,
+                    Way::Repeated => 3,
+                }
+            }
+            Step::Crash(handler) if is_of_run(state, *handler) => return Some(arrivals),
+            Step::Call { .. }
+            | Step::Crash(_)
+            | Step::Deliver(_)
+            | Step::Copy(_)
+            | Step::Report(_)
+            | Step::Order(..)
+            | Step::Pause(_)
+            | Step::End(..)
+            | Step::Redrive(_)
+            | Step::Time
+            | Step::Late => {}
+        }
+    }
+    None
+}
+
+/// When the message that is received with this step is delivered again before it is due.
+fn copied_at(steps: &[(State, Step)], begin: usize, times: &[Millis]) -> Option<Millis> {
+    let Step::Deliver(numbers) = &steps[begin].1 else { return None };
+    let is_it = |number: &u16| numbers.contains(number);
+    let is_about = |step: &Step| match step {
+        Step::Copy(number) => is_it(number),
+        Step::Deliver(others) => others.iter().any(is_it),
+        Step::Call { .. }
+        | Step::Crash(_)
+        | Step::Report(_)
+        | Step::Order(..)
+        | Step::Pause(_)
+        | Step::End(..)
+        | Step::Redrive(_)
+        | Step::Time
+        | Step::Late => false,
+    };
+    let mut next = (begin + 1..steps.len()).filter(|nth| is_about(&steps[*nth].1));
+    next.next().filter(|nth| matches!(steps[*nth].1, Step::Copy(_))).map(|nth| times[nth])
+}
