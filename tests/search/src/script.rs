@@ -1,8 +1,8 @@
 //! The steps to a state, as a script with which the simulation plays them.
 //!
-//! A step of the search takes no time, and the next one may happen at the same moment. In the simulation, each step gets
-//! a moment of its own, a few milliseconds after the one before, so that the order is the same. Only what the simulation
-//! has can be told: one function, whose retries are answered at once.
+//! A step of the search takes no time, and the next one may happen at the same moment. In the simulation, each step
+//! gets a moment of its own, a few milliseconds after the one before, so that the order is the same. Only what the
+//! simulation has can be told: one function, whose retries are answered at once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,8 +1,8 @@
 //! Makes the script of a world as short as it can, so that a person can read it.
 //!
 //! Parts of the plan and choices are left out, many at a time at first and then one by one, as long as the same rule
-//! breaks, or the same is seen. What is left out is plain. A world that is left with less asks for less, so choices that nobody asks for any
-//! more go, too.
+//! breaks, or the same is seen. What is left out is plain. A world with less asks for less, so choices that nobody asks
+//! for any more go, too.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -273,7 +273,8 @@ mod tests {
     #[test]
     fn a_world_is_shortened_to_what_shows_the_same() {
         let sees = BTreeSet::from(["fault: HandleStale".to_owned()]);
-        let seed = (0..200).find(|seed| {
+        let is_small = |seed: &u64| Plan::of(*seed).events < 8;
+        let seed = (0..1_000).filter(is_small).find(|seed| {
             let judge = play_as(Plan::of(*seed), How::Drawn, false).0;
             Shows { breaks: None, sees: sees.clone() }.by(&judge)
         });
