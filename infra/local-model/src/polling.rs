@@ -4,11 +4,12 @@
 //! Without `ReportBatchItemFailures`, a successful run means that all messages succeeded. With it, the response
 //! may list the messages that failed. An invalid response fails the whole batch, so that no message is lost.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use comeback_core::{Timestamp, time::later};
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use super::{
     Cloud, Payload, REGION,
@@ -20,7 +21,7 @@ use super::{
         recursion::TraceHeader,
         run::Run,
     },
-    sqs::{AttributeValue, Received, Sqs},
+    sqs::{AttributeValue, Md5, MessageAttribute, Received, Sqs},
 };
 
 const RECEIVE_MAX: usize = 10;
@@ -190,6 +191,11 @@ impl Cloud {
             || sqs.next_visible_at(queue, now).is_some_and(|at| at <= now)
     }
 
+    /// Whether a mapping uses all batches that it may run, so that it may run more if that lasts.
+    pub fn may_scale(&self) -> bool {
+        self.lambda.mappings.values().any(|mapping| mapping.poller.is_saturated())
+    }
+
     pub(super) fn next_poll(&mut self, now: Timestamp) -> Option<Timestamp> {
         let Self { sqs, lambda, .. } = self;
         let mappings = lambda.mappings.values();
@@ -202,43 +208,95 @@ impl Cloud {
     }
 }
 
-/// The element of `Records` for one message. SQS has never implemented list values, so both lists are always empty.
-fn record(message: &Received, mapping: &Mapping) -> Payload {
-    let attributes = message.attributes.iter().map(|(name, attribute)| {
-        let mut members = json!({
-            "stringListValues": [],
-            "binaryListValues": [],
-            "dataType": attribute.data_type,
-        });
-        match &attribute.value {
-            AttributeValue::String(text) => members["stringValue"] = json!(text),
-            AttributeValue::Binary(bytes) => members["binaryValue"] = BASE64.encode(bytes).into(),
-        }
-        (name, members)
-    });
-    let mut record = json!({
-        "messageId": message.message_id,
-        "receiptHandle": message.receipt_handle,
-        "body": message.body,
-        "attributes": message.system_attributes().collect::<BTreeMap<_, _>>(),
-        "messageAttributes": attributes.collect::<BTreeMap<_, _>>(),
-        "md5OfBody": message.md5_of_body(),
-        "eventSource": "aws:sqs",
-        "eventSourceARN": mapping.event_source_arn,
-        "awsRegion": REGION,
-    });
-    // AWS does the same: for a message without attributes, the member is `null` if the mapping has a batching window,
-    // and absent otherwise.
-    let md5 = message.md5_of_attributes();
-    if md5.is_some() || !mapping.window.is_zero() {
-        record["md5OfMessageAttributes"] = json!(md5);
+/// The element of `Records` for one message. Its members are sorted by name, as in the event itself.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Record<'a> {
+    attributes: SystemAttributes<'a>,
+    aws_region: &'static str,
+    body: &'a str,
+    event_source: &'static str,
+    #[serde(rename = "eventSourceARN")]
+    event_source_arn: &'a str,
+    md5_of_body: Md5,
+    /// AWS does the same: for a message without attributes, the member is `null` if the mapping has a batching window,
+    /// and absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    md5_of_message_attributes: Option<Option<Md5>>,
+    message_attributes: Attributes<'a>,
+    message_id: &'a str,
+    receipt_handle: &'a str,
+}
+
+struct SystemAttributes<'a>(&'a Received);
+
+impl Serialize for SystemAttributes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.system_attributes())
     }
-    Payload::of(&record)
+}
+
+struct Attributes<'a>(&'a [(String, MessageAttribute)]);
+
+impl Serialize for Attributes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, it)| (name, Attribute::of(it))))
+    }
+}
+
+/// SQS has never implemented list values, so both lists are always empty.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Attribute<'a> {
+    binary_list_values: [(); 0],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    binary_value: Option<String>,
+    data_type: &'a str,
+    string_list_values: [(); 0],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    string_value: Option<&'a str>,
+}
+
+impl<'a> Attribute<'a> {
+    fn of(attribute: &'a MessageAttribute) -> Self {
+        let (string_value, binary_value) = match &attribute.value {
+            AttributeValue::String(text) => (Some(text.as_str()), None),
+            AttributeValue::Binary(bytes) => (None, Some(BASE64.encode(bytes))),
+        };
+        let data_type = &attribute.data_type;
+        Self {
+            binary_list_values: [],
+            binary_value,
+            data_type,
+            string_list_values: [],
+            string_value,
+        }
+    }
+}
+
+fn record(message: &Received, mapping: &Mapping) -> Payload {
+    let md5 = message.md5_of_attributes();
+    Payload::of(&Record {
+        attributes: SystemAttributes(message),
+        aws_region: REGION,
+        body: &message.body,
+        event_source: "aws:sqs",
+        event_source_arn: &mapping.event_source_arn,
+        md5_of_body: message.md5_of_body(),
+        md5_of_message_attributes: (md5.is_some() || !mapping.window.is_zero()).then_some(md5),
+        message_attributes: Attributes(&message.attributes),
+        message_id: &message.message_id,
+        receipt_handle: &message.receipt_handle,
+    })
 }
 
 fn event(batch: &[Held]) -> Payload {
-    let records: Vec<&Payload> = batch.iter().map(|held| &held.record).collect();
-    Payload::of(&BTreeMap::from([("Records", records)]))
+    #[derive(Serialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Event<'a> {
+        records: Vec<&'a Payload>,
+    }
+    Payload::of(&Event { records: batch.iter().map(|held| &held.record).collect() })
 }
 
 /// The ids of the messages that failed, according to the response for a batch. `None` if the response is invalid, so

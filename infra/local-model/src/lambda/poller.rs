@@ -94,6 +94,10 @@ impl Poller {
         }
     }
 
+    pub fn is_saturated(&self) -> bool {
+        self.is_saturated
+    }
+
     pub fn finished(&mut self) {
         self.running = self.running.saturating_sub(1);
     }
