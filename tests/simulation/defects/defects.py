@@ -441,6 +441,17 @@ DEFECTS = [
      "if judgement.is_kept(now) {", "if judgement.is_kept(now) && passes {"),
     ("the faults of a bucket are not remembered", "flow/fetch",
      "let since = run.outages.met(place, now);", "let since = now;\n    let _ = (run, place);"),
+    # notices of several objects
+    ("a notice is done although a part was refused", "flow/split",
+     "match faults.into_iter().next() {", "match faults.into_iter().next().filter(|_| false) {"),
+    ("a notice is done although its parts were not sent in time", "flow/split",
+     'sent.unwrap_or_else(|| Err(out_of_time("the notices were sent")))', "sent.unwrap_or(Ok(()))"),
+    ("a part of a notice is left out", "flow/split",
+     "let notices = item.replacements();",
+     "let mut notices = item.replacements();\n    notices.remove(0);"),
+    ("a part that is about no object of S3 is left out", "core/notice",
+     "Self::Several(records.into_iter().map(alone).collect())",
+     'Self::Several(records.into_iter().filter(|it| it.get().contains("aws:s3")).map(alone).collect())'),
     # what only a kept script finds
     ("the last millisecond of an event's age is too late", "core/decision",
      "if now > schedule.expiry =>", "if now >= schedule.expiry =>"),

@@ -15,6 +15,7 @@ mod letters;
 mod recall;
 mod records;
 mod register;
+mod split;
 mod turns;
 
 use std::{
@@ -39,6 +40,7 @@ use self::{
     delays::Process,
     deliveries::Delivery,
     recall::Sent,
+    split::Part,
     turns::Retries,
 };
 use crate::{
@@ -102,6 +104,8 @@ pub struct Judge {
     sendings: Vec<Sent>,
     sent_as: HashMap<Arc<str>, usize>,
     noted: HashMap<String, usize>,
+    /// The parts of notices of several objects, by their cases.
+    joined: HashMap<usize, Vec<Part>>,
     /// The number of answers that handlers have received.
     answers: u64,
     /// The functions that operators have paused, by the names in their failure records.

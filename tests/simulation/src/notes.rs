@@ -292,6 +292,8 @@ pub enum Fault {
     NoticeLate,
     /// A bucket told of a record twice.
     NoticeRepeated,
+    /// A bucket told of several records at once, which S3 has never been seen to do.
+    NoticesJoined,
     /// The answer with a record was cut off.
     RecordCut,
     /// S3 refused to read a record until a person fixes the cause.

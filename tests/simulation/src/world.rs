@@ -116,6 +116,8 @@ struct World {
     is_calm: bool,
     /// When each message was first received after SQS had moved it, by its id, if that counts.
     moved: HashMap<String, Timestamp>,
+    /// What buckets will tell together: the records of notices and the traces of their failures, by target.
+    held: BTreeMap<usize, Vec<(String, Arc<str>)>>,
     unsent: u64,
     strange: u64,
     dead_letters_read: u64,
@@ -151,6 +153,7 @@ impl World {
             troubles: Vec::new(),
             is_calm: false,
             moved: HashMap::new(),
+            held: BTreeMap::new(),
             unsent: plan.events,
             strange: plan.strangers,
             dead_letters_read: 0,

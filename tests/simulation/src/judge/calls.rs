@@ -54,6 +54,8 @@ pub struct Subject {
     pub case: usize,
     /// What is sent without an envelope.
     pub sending: Option<usize>,
+    /// The part of a notice that is sent.
+    pub part: Option<usize>,
 }
 
 impl Judge {
@@ -93,7 +95,7 @@ impl Judge {
         if let Some((check, what)) = wrong {
             self.violated(check, event, what);
         }
-        Some(Subject { run, place, case, sending })
+        Some(Subject { run, place, case, sending, part: None })
     }
 
     /// Returns what is wrong with an invocation, or None.
@@ -312,7 +314,7 @@ impl Judge {
                 continue;
             }
             message.put_back = true;
-            let of = Subject { run, place, case: message.case, sending: None };
+            let of = Subject { run, place, case: message.case, sending: None, part: None };
             let event = self.cases[of.case].of.event;
             self.story.tell(self.now, event, || format!("run {run} puts it back for {seconds} s"));
             self.puts_in_flight(of, at);

@@ -13,6 +13,7 @@ use super::{
     Event, Judge, Open, Subject,
     deliveries::{time_of, trace_of, was_moved},
     records::{Place, TESTED},
+    split::SPLIT,
 };
 use crate::{
     choices::{Choices, Of},
@@ -278,7 +279,7 @@ impl Judge {
             acts: 0,
             permits: 0,
             claimed: self.plan.handler_of(of.target).has_ledger
-                && !matches!(over, Some("unreadable" | TESTED))
+                && !matches!(over, Some("unreadable" | TESTED | SPLIT))
                 && !is_refused,
             marked: false,
             order: None,
@@ -325,11 +326,12 @@ impl Judge {
         self.story.tell(self.now, event, || "there is one more message about it".to_owned());
     }
 
-    /// The failure with this trace and its target, if Lambda wrote its record and the record may be repeated.
+    /// The failure with this trace and its target, if Lambda or S3 wrote its message and that may be repeated.
     pub fn repeatable(&self, trace: &str) -> Option<(usize, usize)> {
         let index = *self.by_trace.get(trace)?;
         let case = &self.cases[index];
-        let may = !case.strange && self.events[case.of.event].may_fork();
+        let may_be = !case.strange || self.joined.contains_key(&index);
+        let may = may_be && self.events[case.of.event].may_fork();
         may.then_some((index, case.of.target))
     }
 
@@ -375,7 +377,8 @@ impl Judge {
 impl Case {
     /// Whether it may be of a retry without an envelope, if its target has those.
     pub fn may_be_noted(&self) -> bool {
-        !self.is_refused && !matches!(self.over, Some("unreadable" | "payload_missing" | TESTED))
+        !self.is_refused
+            && !matches!(self.over, Some("unreadable" | "payload_missing" | TESTED | SPLIT))
     }
 
     /// Whether the target has asked for the time until the next attempt.

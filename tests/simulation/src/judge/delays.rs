@@ -132,6 +132,7 @@ impl Judge {
             message.listing.was_paused = !self.paused.is_empty() && is_paused();
         }
         self.begins_to_judge(run, process);
+        self.ends_reads(run);
     }
 
     /// A handler meets a fault now, of the ledger or of a target. Returns for how long it has known of it. What is
@@ -244,12 +245,15 @@ impl Judge {
             self.violated(Check::HopsChangeNothing, event, what);
             return None;
         };
+        if batch[place].split.is_some() {
+            return self.sends_part((run, place), queue, sent);
+        }
         let event = self.cases[case].of.event;
         if let Some(what) = self.wrong_copy(&batch[place], queue, sent) {
             self.violated(Check::HopsChangeNothing, event, what);
         }
         self.story.tell(self.now, event, || format!("run {run} sends it again for {seconds} s"));
-        let of = Subject { run, place, case, sending: None };
+        let of = Subject { run, place, case, sending: None, part: None };
         self.runs.get_mut(&run)?[place].sent = true;
         let rest = self.judge_length(of, at, seconds, true);
         let is_hop = rest > i64::from(DELAY_MAX) * 1000;
@@ -286,8 +290,11 @@ impl Judge {
     }
 
     /// Whether a message can be sent again, and still be told from all others. One that SQS has moved may have any
-    /// attributes.
+    /// attributes, and one of several failures is of none.
     fn has_room(&self, message: &Delivery) -> bool {
+        if message.split.is_some() {
+            return false;
+        }
         if !was_moved(message.record()) {
             return true;
         }
@@ -330,6 +337,9 @@ impl Judge {
 
     /// A queue has accepted a message that was sent again.
     pub fn sent_again(&mut self, of: Subject) {
+        if let Some(nth) = of.part {
+            return self.has_part(of, nth);
+        }
         self.tally.count(Seen::Step("delays"));
         self.cases[of.case].messages += 1;
         let is_extra = self.sent_by(of).is_none_or(|message| {
@@ -343,6 +353,9 @@ impl Judge {
 
     /// A handler received the answer to a message that it sent again.
     pub fn told_of_copy(&mut self, of: Subject, answer: &Answer) {
+        if let Some(nth) = of.part {
+            return self.told_of_part(of, nth, answer);
+        }
         let event = self.cases[of.case].of.event;
         let (run, now) = (of.run, self.now);
         self.story.tell(now, event, || format!("run {run} is told: {answer:?}"));
@@ -385,7 +398,7 @@ pub fn content(of: &Outgoing) -> impl PartialEq {
 }
 
 /// A received message as its sender sent it.
-fn as_sent(received: &SqsMessage) -> Outgoing {
+pub fn as_sent(received: &SqsMessage) -> Outgoing {
     let attribute = |attribute: &SqsMessageAttribute| {
         let text = attribute.string_value.clone().unwrap_or_default();
         let binary =

@@ -17,6 +17,7 @@ use super::{
     recall::Recall,
     records::Fetch,
     register::{LOOKS_MAX, Listing, Wait},
+    split::Split,
 };
 use crate::{
     notes::{Check, Seen},
@@ -42,6 +43,8 @@ pub struct Delivery {
     /// When the handler gives up waiting for records, and what it knows of this one's.
     pub reads_until: Timestamp,
     pub fetch: Fetch,
+    /// What it knows of its parts, if it is the notice of several objects.
+    pub split: Option<Box<Split>>,
     /// When the handler decided whether it is due, and which attempt of what it takes for the next. The batch may wait
     /// for other records and notes after that, and another handler may take the failure for that of another attempt.
     pub judged_at: Timestamp,
@@ -171,13 +174,16 @@ impl Judge {
                 case.permits += u32::from(!case.claimed);
             }
             let queue = self.plan.targets[self.cases[case].of.target].queue;
+            let split = self.unsplit(case);
+            let is_whole = split.is_none() && self.cases[case].place.is_none();
             batch.push(Delivery {
                 case,
                 batch: Rc::clone(event),
                 nth,
                 received_at: self.now,
                 behind_since: self.backlogs[queue].since,
-                fetch: self.cases[case].place.as_ref().map_or(Fetch::Read, |_| Fetch::Unread),
+                fetch: if is_whole { Fetch::Read } else { Fetch::Unread },
+                split,
                 ..Delivery::default()
             });
         }
@@ -414,7 +420,7 @@ impl Judge {
         };
         let place = named.filter(is_it).or_else(|| (0..batch.len()).find(is_it))?;
         let Delivery { case, sending, .. } = batch[place];
-        Some(Subject { run, place, case, sending })
+        Some(Subject { run, place, case, sending, part: None })
     }
 
     /// The ledger has the mark of a case that was acted on.

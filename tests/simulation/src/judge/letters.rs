@@ -83,7 +83,7 @@ impl Judge {
         }
         self.runs.get_mut(&run)?[place].dead_letter_sent = true;
         self.is_judged_unread(run, place, "is given up");
-        Some(Subject { run, place, case: index, sending: None })
+        Some(Subject { run, place, case: index, sending: None, part: None })
     }
 
     /// The request id of the event in its dead letter.

@@ -52,17 +52,17 @@ impl fmt::Display for Place {
     }
 }
 
-/// What a handler knows of the record of a message.
+/// What a handler knows of the record of a message, or whether it has sent the parts of a notice.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Fetch {
-    /// It has read it, or the message is the record itself.
+    /// It has read it, or sent all of them, or the message is the record itself.
     #[default]
     Read,
     /// It has not asked for it.
     Unread,
     /// It has asked, and has no answer.
     Asked,
-    /// It could not read it because of this fault.
+    /// It could not read it, or send all of them, because of this fault.
     Failed(FaultKind),
     /// S3 has told it that there is none.
     Gone,
@@ -122,7 +122,7 @@ impl Judge {
         }
         self.tally.count(Seen::Step("records read"));
         self.runs.get_mut(&run)?[place].fetch = Fetch::Asked;
-        Some(Subject { run, place, case, sending: None })
+        Some(Subject { run, place, case, sending: None, part: None })
     }
 
     /// A handler received the answer to a read.
@@ -142,36 +142,26 @@ impl Judge {
         self.judged(of.run, of.place);
         let event = self.cases[of.case].of.event;
         self.story.tell(self.now, event, || format!("run {}: its record is {fetch:?}", of.run));
+        self.ends_reads(of.run);
     }
 
-    /// A handler makes a call that reads no record, and so it waits for none any more. It may have waited for them for
-    /// a quarter of its time. What it could not read is a fault of the bucket.
-    pub fn is_past_records(&mut self, run: u64) {
-        let places = 0..self.runs.get(&run).map_or(0, Vec::len);
-        for place in places {
+    /// A handler may have read all records of its batch. What it could not read is a fault of the bucket from then on,
+    /// even if it still sends the parts of notices.
+    pub fn ends_reads(&mut self, run: u64) {
+        let batch = self.runs.get(&run).map(Vec::as_slice).unwrap_or_default();
+        if batch.iter().any(|message| self.is_awaited(message)) {
+            return;
+        }
+        for place in 0..batch.len() {
             let message = &self.runs[&run][place];
-            if message.fault.is_some() {
-                continue;
-            }
-            let case = &self.cases[message.case];
-            let (event, until) = (case.of.event, message.reads_until);
-            let transient = FaultKind::Transient { retry_after: None };
-            let is_unlisted = self.plan.targets[case.of.target].is_bucket_unlisted;
             let fault = match message.fetch {
+                _ if message.fault.is_some() || message.split.is_some() => continue,
                 Fetch::Read | Fetch::Gone => continue,
                 Fetch::Failed(fault) => fault,
-                Fetch::Unread | Fetch::Asked if is_unlisted => FaultKind::Configuration,
-                Fetch::Unread | Fetch::Asked => {
-                    if between(self.now, until).max(between(until, self.now)) > ROUNDING {
-                        let what = format!(
-                            "run {run} waits for its record no longer, and should until {until}"
-                        );
-                        self.violated(Check::ReadsFirst, event, what);
-                    }
-                    transient
-                }
+                // Its bucket is not listed.
+                Fetch::Unread | Fetch::Asked => FaultKind::Configuration,
             };
-            let bucket = self.cases[self.runs[&run][place].case].place.as_ref();
+            let bucket = self.cases[message.case].place.as_ref();
             let whose = bucket.map(|it| format!("s3://{}", it.bucket)).unwrap_or_default();
             let known_for = self.meets(run, &whose, Some(fault));
             let now = self.now;
@@ -180,6 +170,39 @@ impl Judge {
             message.fetch = Fetch::Failed(fault);
             message.met(Some(fault), known_for, now);
         }
+    }
+
+    /// Whether a handler waits for the record of this message.
+    fn is_awaited(&self, message: &Delivery) -> bool {
+        let target = &self.plan.targets[self.cases[message.case].of.target];
+        let is_record = message.split.is_none() && !target.is_bucket_unlisted;
+        is_record && matches!(message.fetch, Fetch::Unread | Fetch::Asked)
+    }
+
+    /// A handler makes a call that reads no record and sends no part of a notice, and so it waits for neither any more.
+    /// It may have waited for them for a quarter of its time.
+    pub fn is_past_records(&mut self, run: u64) {
+        let transient = FaultKind::Transient { retry_after: None };
+        for place in 0..self.runs.get(&run).map_or(0, Vec::len) {
+            let message = &self.runs[&run][place];
+            let is_split = message.split.is_none() || message.is_read() || message.fault.is_some();
+            if is_split && !self.is_awaited(message) {
+                continue;
+            }
+            let (event, until) = (self.cases[message.case].of.event, message.reads_until);
+            if between(self.now, until).max(between(until, self.now)) > ROUNDING {
+                let what =
+                    format!("run {run} waits for its records no longer, and should until {until}");
+                self.violated(Check::ReadsFirst, event, what);
+            }
+            if !is_split {
+                self.is_not_split(run, place, Some(transient));
+            } else if let Some(message) = self.runs.get_mut(&run).and_then(|run| run.get_mut(place))
+            {
+                message.fetch = Fetch::Failed(transient);
+            }
+        }
+        self.ends_reads(run);
     }
 
     /// The shortest and the longest wait from `at` of a message whose record can't be read.

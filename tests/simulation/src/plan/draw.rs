@@ -390,6 +390,7 @@ impl Plan {
             (Fault::RecordCut, 0.3),
             (Fault::RecordDenied, 0.1),
             (Fault::RecordGone, 0.2),
+            (Fault::NoticesJoined, 0.8),
         ] {
             if dice.happens(0.6) {
                 self.rates.insert(fault, most * dice.unit().powi(2));

@@ -26,6 +26,9 @@ use crate::{
 /// S3's errors that a person has to fix.
 const DENIALS: [(&str, u16); 2] = [("AccessDenied", 403), ("KMS.DisabledException", 400)];
 
+/// The most objects that a bucket tells of at once. If a queue refuses one part, the others come twice.
+const HELD_MAX: usize = 5;
+
 /// One byte more than a handler reads.
 const TOO_LARGE: usize = (8 << 20) + 1;
 
@@ -48,7 +51,6 @@ impl World {
     }
 
     fn pass_on(&mut self, target: usize, notices: Notices, notice: &Received) {
-        let queue = self.plan.targets[target].queue;
         let Some(trace) = notice.trace_header.as_deref().map(str::to_owned) else {
             return self.test(target, notices, &notice.body);
         };
@@ -77,21 +79,86 @@ impl World {
             self.after(delay, move |world| drop(world.cloud.s3.delete(&bucket, &key)));
         }
         self.judge.lies_at(&trace, place);
+        if notices != Notices::EventBridge && self.happens(of, Fault::NoticesJoined) {
+            let record = said["Records"][0].to_string();
+            return self.hold(target, record, trace.into());
+        }
+        self.announce_one(of, target, &body, &trace);
+    }
+
+    /// A notice is on its way, and maybe comes twice.
+    fn announce_one(&mut self, of: Of, target: usize, body: &str, trace: &str) {
+        let queue = self.plan.targets[target].queue;
         let message = || Outgoing {
-            body: body.as_str().into(),
-            trace_header: Some(trace.clone()),
+            body: body.into(),
+            trace_header: Some(trace.to_owned()),
             ..Outgoing::default()
         };
         let delay = self.lateness(of);
         let first = message();
         self.after(delay, move |world| world.forward(queue, first));
-        if let Some((case, _)) = self.judge.repeatable(&trace)
+        if let Some((case, _)) = self.judge.repeatable(trace)
             && self.happens(of, Fault::NoticeRepeated)
         {
             self.judge.copied(case);
             let (delay, second) = (self.lateness(of), message());
             self.after(delay, move |world| world.forward(queue, second));
         }
+    }
+
+    /// Holds a notice back, so that it is told together with others.
+    fn hold(&mut self, target: usize, record: String, trace: Arc<str>) {
+        let held = self.held.entry(target).or_default();
+        held.push((record, trace));
+        if held.len() == HELD_MAX {
+            self.tell_together(target);
+        } else if held.len() == 1 {
+            let of = Of::target(target);
+            let most = 10_u64.pow(self.choices.number(of, "digits", 2..=6) as u32);
+            let delay = self.choices.millis(of, "tells several after", 20..=most);
+            self.after(delay, move |world| world.tell_together(target));
+        }
+    }
+
+    /// A bucket tells of all objects that were held back. What else is in the notice is about no record.
+    fn tell_together(&mut self, target: usize) {
+        let mut held = self.held.remove(&target).unwrap_or_default();
+        let Form::Bucket(notices) = self.plan.targets[target].form else { return };
+        let Some(first) = held.first().cloned() else { return };
+        let of = Of::target(target);
+        let least = u64::from(held.len() == 1);
+        let others = self.choices.number(of, "records beside those it tells", least..=2);
+        for _ in 0..others {
+            let record = match self.choices.number(of, "a record beside others", 0..=3) {
+                0 => "7".to_owned(),
+                1 => r#"{"eventSource": "aws:sqs"}"#.to_owned(),
+                2 => first.0.replace("ObjectCreated:Put", "ObjectRemoved:Delete"),
+                _ => {
+                    held.push(first.clone());
+                    continue;
+                }
+            };
+            let trace: Arc<str> = self.trace().into();
+            let id = format!("beside-records-{}", self.judge.events.len());
+            let stranger = Stranger::new("beside records", String::new(), &id, &alone(&record));
+            let over = Some("unreadable");
+            self.judge.stranger(target, Stranger { over, ..stranger }, Arc::clone(&trace));
+            self.note_sender(of);
+            held.insert(self.choices.index(of, "its place", held.len()), (record, trace));
+        }
+        let records: Vec<_> = held.iter().map(|(record, _)| record.as_str()).collect();
+        let body = format!(r#"{{"Records": [{}]}}"#, records.join(" , "));
+        let body = match notices {
+            Notices::Topic => wrapped(Form::Notification, &body),
+            Notices::Directly | Notices::EventBridge => body,
+        };
+        let trace = self.trace();
+        let id = format!("of-several-{}", self.judge.events.len());
+        let notice = Stranger::new("a notice of several objects", String::new(), &id, &body);
+        let parts = held.into_iter().map(|(record, trace)| (alone(&record), trace)).collect();
+        self.judge.joins(target, notice, &trace.as_str().into(), parts);
+        self.note_sender(of);
+        self.announce_one(of, target, &body, &trace);
     }
 
     /// How long a notice is on its way.
@@ -251,6 +318,11 @@ impl World {
             self.judge.has_pointed(of, &bytes);
         }
     }
+}
+
+/// The notice of one object, as a handler must send it if S3 has told of several.
+fn alone(record: &str) -> String {
+    format!(r#"{{"Records":[{record}]}}"#)
 }
 
 /// The record of a notification of S3.

@@ -237,16 +237,19 @@ impl World {
         match polled {
             Poll::Ready(answer) => self.finish(key, answer),
             Poll::Pending => {
+                let judge = &self.judge;
                 let is_of_records = |(request, _): &(Request, _)| {
-                    matches!(request, Request::Sleep(_) | Request::Read(_))
+                    matches!(request, Request::Sleep(_) | Request::Read(_)) || judge.splits(request)
                 };
                 let is_of_notes = |call: &(Request, _)| {
                     is_of_records(call) || matches!(call.0, Request::Recall(_) | Request::Adopt(_))
                 };
-                if !requests.iter().all(is_of_records) {
+                let is_reading = requests.iter().all(is_of_records);
+                let is_recalling = requests.iter().all(is_of_notes);
+                if !is_reading {
                     self.judge.is_past_records(key);
                 }
-                if !requests.iter().all(is_of_notes) {
+                if !is_recalling {
                     self.judge.is_past_notes(key);
                 }
                 for (request, _) in &requests {

@@ -365,13 +365,19 @@ impl World {
         let is_denied = self.is_send_denied(queue);
         let send = |(message, subject): (&Outgoing, &Option<Subject>)| {
             if is_denied {
-                return Err(Refusal::default());
+                let (code, status) = SEND_MISCONFIGURATIONS[0];
+                return Err(Refusal::of(code, status, FaultKind::Configuration));
             }
-            if self.draws(call.of, Fault::LetterRefused) {
+            let may_refuse = subject.is_none_or(|of| self.judge.may_refuse(of));
+            if may_refuse && self.draws(call.of, Fault::LetterRefused) {
                 self.judge.tally.count(Seen::Fault(Fault::DelayRefused));
                 return Err(Refusal::default());
             }
-            let sent = self.cloud.sqs.send(self.now, queue, message.clone());
+            let mut message = message.clone();
+            if let Some(own) = subject.and_then(|of| self.judge.trace_of_part(of)) {
+                message.trace_header = Some(own.to_owned());
+            }
+            let sent = self.cloud.sqs.send(self.now, queue, message);
             sent.map_err(|_| Refusal::default())?;
             subject.iter().for_each(|subject| self.judge.sent_again(*subject));
             Ok(())

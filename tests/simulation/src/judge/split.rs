@@ -1,0 +1,186 @@
+//! The rules for notices of several objects: a handler sends the notice of each object by itself, and then the whole
+//! notice is done.
+//!
+//! Each part is the message of a failure of its own. The judge knows all parts of a notice, and counts what the queue
+//! accepts. If a part is refused, or its handler dies between two of them, the notice comes back, and parts may be
+//! there twice. A notice of which not every part was accepted must not be reported as done.
+
+use std::sync::Arc;
+
+use comeback_core::fault::FaultKind;
+use comeback_local_model::sqs::Outgoing;
+use wire::{Answer, Request};
+
+use super::{
+    Judge, Stranger, Subject,
+    delays::{as_sent, content},
+    records::Fetch,
+};
+use crate::notes::{Check, Seen};
+
+/// What becomes of a notice of several objects.
+pub const SPLIT: &str = "its parts";
+
+/// The notice of one object of several.
+pub struct Part {
+    pub body: String,
+    case: usize,
+    /// Whether no other message about this failure has been there.
+    is_first: bool,
+}
+
+/// What a handler knows of the parts of a notice.
+#[derive(Default)]
+pub struct Split {
+    parts: Vec<Sent>,
+    /// The first fault that it was told.
+    fault: Option<FaultKind>,
+}
+
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+enum Sent {
+    #[default]
+    No,
+    Asked,
+    Accepted,
+    Refused,
+}
+
+impl Judge {
+    /// A bucket tells of several objects at once. Each part is its body, and the trace of the failure that it is about.
+    pub fn joins(
+        &mut self,
+        target: usize,
+        notice: Stranger,
+        trace: &Arc<str>,
+        parts: Vec<(String, Arc<str>)>,
+    ) {
+        self.stranger(target, Stranger { over: Some(SPLIT), ..notice }, Arc::clone(trace));
+        let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
+        for (body, trace) in parts {
+            let Some(&case) = self.by_trace.get(&trace) else { continue };
+            let is_first = joined.iter().all(|part| part.case != case);
+            joined.push(Part { body, case, is_first });
+            self.story
+                .tell(self.now, self.cases[case].of.event, || "it is told with others".into());
+        }
+        if let Some(&whole) = self.by_trace.get(trace) {
+            self.joined.insert(whole, joined);
+        }
+    }
+
+    /// What a handler that has just received the message of this case knows of its parts, if it has several.
+    pub fn unsplit(&self, case: usize) -> Option<Box<Split>> {
+        let parts = vec![Sent::No; self.joined.get(&case)?.len()];
+        Some(Box::new(Split { parts, fault: None }))
+    }
+
+    /// Whether this call sends the parts of notices.
+    pub fn splits(&self, request: &Request) -> bool {
+        let Request::Again { messages, .. } = request else { return false };
+        messages.iter().any(|message| {
+            let trace = message.trace_header.as_deref().unwrap_or_default();
+            self.by_trace.get(trace).is_some_and(|case| self.joined.contains_key(case))
+        })
+    }
+
+    /// A handler sends a part of the notice that it has received at this place.
+    pub fn sends_part(
+        &mut self,
+        (run, place): (u64, usize),
+        queue: &str,
+        sent: &Outgoing,
+    ) -> Option<Subject> {
+        let message = &self.runs[&run][place];
+        let (case, received) = (message.case, message.record());
+        let event = self.cases[case].of.event;
+        let knows = message.split.as_deref().map(|split| &*split.parts).unwrap_or_default();
+        let mut parts = self.joined[&case].iter().zip(knows);
+        let part = parts.position(|(part, known)| *known == Sent::No && *part.body == *sent.body);
+        let expected = Outgoing { body: sent.body.clone(), ..as_sent(received) };
+        let wrong = if part.is_none() {
+            Some(format!("it sends {}, which is no part of its notice that is left", sent.body))
+        } else if message.queue() != queue || content(sent) != content(&expected) {
+            Some(format!("a part is sent to {queue} as {sent:?}, expected {expected:?}"))
+        } else {
+            sent.delay.filter(|it| *it > 0).map(|delay| format!("a part is delayed for {delay} s"))
+        };
+        if let Some(what) = wrong {
+            self.violated(Check::HopsChangeNothing, event, format!("run {run}: {what}"));
+        }
+        let split = self.runs.get_mut(&run)?.get_mut(place)?.split.as_deref_mut()?;
+        *split.parts.get_mut(part?)? = Sent::Asked;
+        Some(Subject { run, place, case, sending: None, part })
+    }
+
+    /// The trace of the message that a queue accepts. SQS keeps a trace as it is, but the judge tells failures apart by
+    /// their traces, so each part gets that of its own failure.
+    pub fn trace_of_part(&self, of: Subject) -> Option<&str> {
+        let part = self.joined.get(&of.case)?.get(of.part?)?;
+        Some(&self.cases[part.case].of.trace)
+    }
+
+    /// Whether a queue may refuse a message that is sent again. With each part that it refuses, the others come twice.
+    pub fn may_refuse(&self, of: Subject) -> bool {
+        of.part.is_none() || self.events[self.cases[of.case].of.event].may_fork()
+    }
+
+    /// A queue has accepted a part.
+    pub fn has_part(&mut self, of: Subject, nth: usize) {
+        let part = self.joined.get_mut(&of.case).and_then(|parts| parts.get_mut(nth));
+        let Some(part) = part else { return };
+        let (case, is_first) = (part.case, std::mem::take(&mut part.is_first));
+        let event = self.cases[case].of.event;
+        self.story
+            .tell(self.now, event, || format!("run {}: its notice is sent by itself", of.run));
+        if !is_first {
+            self.tally.count(Seen::Step("parts of notices sent twice"));
+            self.copied(case);
+            let event = self.cases[of.case].of.event;
+            self.events[event].copies += 1;
+        }
+    }
+
+    /// A handler received the answer to a part that it has sent. It waits for all of them.
+    pub fn told_of_part(&mut self, of: Subject, nth: usize, answer: &Answer) {
+        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
+        let Some(message) = message else { return };
+        let Some(split) = message.split.as_deref_mut() else { return };
+        split.parts[nth] = if answer.is_ok() { Sent::Accepted } else { Sent::Refused };
+        if let Err(refusal) = answer {
+            self.tally.count(Seen::Step("parts of notices refused"));
+            let kind = match refusal.kind {
+                Some(FaultKind::Configuration) => FaultKind::Configuration,
+                _ => FaultKind::Transient { retry_after: None },
+            };
+            split.fault.get_or_insert(kind);
+        }
+        if split.parts.iter().any(|part| matches!(part, Sent::No | Sent::Asked)) {
+            return;
+        }
+        let fault = split.fault;
+        let event = self.cases[of.case].of.event;
+        self.story.tell(self.now, event, || format!("run {} has split it: {fault:?}", of.run));
+        if fault.is_some() {
+            return self.is_not_split(of.run, of.place, fault);
+        }
+        (message.fetch, message.done) = (Fetch::Read, true);
+        let case = &mut self.cases[of.case];
+        if case.acts == 0 {
+            case.acts = 1;
+            self.events[event].ends += 1;
+            self.tally.count(Seen::Step("notices split"));
+        }
+    }
+
+    /// A handler could not send every part because of this fault of the queue, and the notice is to wait.
+    pub fn is_not_split(&mut self, run: u64, place: usize, fault: Option<FaultKind>) {
+        let whose = format!("queue {}", self.runs[&run][place].queue());
+        let known_for = self.meets(run, &whose, fault);
+        let now = self.now;
+        let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
+        let (Some(message), Some(kind)) = (message, fault) else { return };
+        message.fetch = Fetch::Failed(kind);
+        message.met(fault, known_for, now);
+    }
+}
