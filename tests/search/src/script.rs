@@ -9,6 +9,7 @@ use std::{
     fmt::Write as _,
 };
 
+use comeback_core::claim::Order;
 use wire::Request;
 
 use crate::{
@@ -142,13 +143,58 @@ impl World {
                     }
                     retried = fails.then_some((event, attempt + 1));
                 }
-                Step::Copy(_) | Step::Report(_) | Step::Crash(_) | Step::Time | Step::Late => {}
-                Step::Order(..) | Step::Pause(_) | Step::End(..) | Step::Redrive(_) => {
+                Step::Copy(_)
+                | Step::Report(_)
+                | Step::Crash(_)
+                | Step::Order(..)
+                | Step::Pause(_)
+                | Step::Time
+                | Step::Late => {}
+                Step::End(..) | Step::Redrive(_) => {
                     return Err(format!("the simulation can't be told {step:?}"));
                 }
             }
+            for key in self.listed(steps, nth) {
+                let is_about = |number: &&u16| {
+                    let message = state.messages.iter().find(|it| it.number == **number);
+                    message.is_some_and(|it| self.contents.get(it.content).failure.key == key)
+                };
+                let failed = failed.keys().find(is_about).and_then(|number| failed.get(number));
+                let of = format!("{}, operator", of(failed.copied().unwrap_or_default()));
+                let order = self.ordered(steps, nth, key);
+                teller.happens(&of, "seen by an operator", order.is_some());
+                if let Some((order, at)) = order {
+                    teller.until(&of, "operated after", times[at]);
+                    let order = (order != Order::Retry).then(|| format!("{order:?}"));
+                    teller.choose(&of, "order", order.as_deref());
+                    teller.choose(&of, "ordered after", Some("0"));
+                    teller.choose(&of, "shown after", Some("0"));
+                }
+            }
         }
-        Ok(format!("{}{}\n", self.plan(), teller.lines.join("\n")))
+        let pauses = pauses(steps, &times);
+        Ok(format!("{}{pauses}{}\n", self.plan(), teller.lines.join("\n")))
+    }
+
+    /// The failures whose events are listed anew by this step.
+    fn listed(&self, steps: &[(State, Step)], nth: usize) -> Vec<u32> {
+        let Some((next, _)) = steps.get(nth + 1) else { return Vec::new() };
+        let (before, step) = &steps[nth];
+        let is_written = matches!(step, Step::Call { .. });
+        let is_new = |(key, item): &(&u32, &u32)| {
+            before.items.get(key) != Some(item) && self.items.get(**item).waiting.is_some()
+        };
+        next.items.iter().filter(is_new).filter(|_| is_written).map(|(key, _)| *key).collect()
+    }
+
+    /// What an operator orders for a failure before it is listed again, and with which step.
+    fn ordered(&self, steps: &[(State, Step)], listing: usize, key: u32) -> Option<(Order, usize)> {
+        let is_listed = |nth: &usize| self.listed(steps, *nth).contains(&key);
+        let mut later = (listing + 1..steps.len()).take_while(|nth| !is_listed(nth));
+        later.find_map(|nth| {
+            let Step::Order(of, order) = &steps[nth].1 else { return None };
+            (*of == key).then_some((*order, nth))
+        })
     }
 
     fn plan(&self) -> String {
@@ -230,6 +276,27 @@ fn fates(steps: &[(State, Step)], times: &[Millis]) -> BTreeMap<Nth, Fate> {
         Some(((run, *nth), Fate { way: *way, at: *at }))
     };
     steps.iter().zip(times).filter_map(fate).collect()
+}
+
+/// The times for which the function is paused.
+fn pauses(steps: &[(State, Step)], times: &[Millis]) -> String {
+    let mut lines = String::new();
+    let mut from = None;
+    for ((_, step), at) in steps.iter().zip(times) {
+        let Step::Pause(begins) = step else { continue };
+        if *begins {
+            from = Some(at);
+        } else if let Some(from) = from.take() {
+            lines += &pause(*from, &at.to_string());
+        }
+    }
+    from.into_iter().for_each(|from| lines += &pause(*from, "null"));
+    lines
+}
+
+fn pause(from: Millis, until: &str) -> String {
+    let spell = r#""trouble":"RetriesPaused","number":0"#;
+    format!("spell {{{spell},\"from\":{from},\"until\":{until}}}\n")
 }
 
 /// If the run that begins with this step dies: the number of arrivals and answers that it lives through.

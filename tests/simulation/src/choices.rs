@@ -215,11 +215,14 @@ impl Choices {
 
     /// Whether this is so, however often it is asked. `drawn` has found it out in another way.
     pub fn is_so(&mut self, of: Of, what: impl Display, drawn: impl FnOnce() -> bool) -> bool {
-        if let Some(named) = &mut self.named {
-            named.asked.remove(&format!("{of}: {what}"));
+        let Some(named) = &mut self.named else { return drawn() };
+        let name = format!("{of}: {what}");
+        let told = named.told.as_ref().map(|told| told.get(&name).is_some_and(|it| it == YES));
+        let is_so = told.unwrap_or_else(drawn);
+        if is_so {
+            named.made.insert(name, YES.to_owned());
         }
-        let read = |told: &str| (told == YES).then_some(true).ok_or("no value".to_owned());
-        self.choose((of, what), false, |_| drawn(), |_| YES.to_owned(), read)
+        is_so
     }
 
     pub fn number(&mut self, of: Of, what: impl Display, range: RangeInclusive<u64>) -> u64 {
