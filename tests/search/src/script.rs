@@ -132,16 +132,12 @@ impl World {
                     let run = state.handlers[*handler].as_ref();
                     let batch = run.and_then(|run| run.batch.first());
                     let is_invoked = self.is_invocation(state, step) && *way != Way::Unsent;
-                    let Some((number, ..)) = batch.filter(|_| is_invoked) else { continue };
-                    let (event, attempt) = failed_of(number);
-                    let next = of((event, attempt + 1));
-                    teller.happens(&next, "fails", *fails);
-                    teller.choose(&next, "runs for", fails.then_some("0"));
-                    if *way == Way::Repeated {
-                        teller.happens(&next, "fails", false);
-                        teller.choose(&next, "runs for", None);
+                    if let Some((number, ..)) = batch.filter(|_| is_invoked) {
+                        let (event, attempt) = failed_of(number);
+                        let next = of((event, attempt + 1));
+                        tell_run(&mut teller, &next, *way, *fails);
+                        retried = fails.then_some((event, attempt + 1));
                     }
-                    retried = fails.then_some((event, attempt + 1));
                 }
                 Step::Copy(_)
                 | Step::Report(_)
@@ -244,6 +240,16 @@ target {{"transparent":[{transparent},{transparent}]}}
                 tell_call(teller, &of, *way, *at);
             }
         }
+    }
+}
+
+/// How the runs of an invocation end. A call that is repeated is accepted twice, and the first run alone may fail.
+fn tell_run(teller: &mut Teller, of: &str, way: Way, fails: bool) {
+    teller.happens(of, "fails", fails);
+    teller.choose(of, "runs for", fails.then_some("0"));
+    if way == Way::Repeated {
+        teller.happens(of, "fails", false);
+        teller.choose(of, "runs for", None);
     }
 }
 

@@ -174,33 +174,6 @@ mod tests {
         assert_eq!(unseen(&summary.tally, SEEN_MIN), [""; 0]);
     }
 
-    /// Worlds in which the judge was wrong, and what it did not know. They are those in which no bucket tells of several
-    /// objects.
-    const MISJUDGED: [(u64, &str); 3] = [
-        (
-            2817,
-            "a batch has two copies of one message, and the record of one of them can't be read",
-        ),
-        (
-            3413,
-            "an event became due after it was judged, while its batch waited for the notes of others",
-        ),
-        (
-            4118,
-            "a run takes a failure for a first one, and another run for that of an attempt whose sender has died",
-        ),
-    ];
-
-    #[test]
-    fn worlds_in_which_the_judge_was_wrong_are_judged_right() {
-        for (seed, why) in MISJUDGED {
-            let mut plan = Plan::of(seed);
-            plan.rates.remove(&Fault::NoticesJoined);
-            let violation = play(plan, false).violation;
-            assert!(violation.is_none(), "{seed}, {why}: {violation:?}");
-        }
-    }
-
     const OUTAGE: Outage = Outage {
         minutes: 6,
         rate: 10,
