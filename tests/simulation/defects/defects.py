@@ -452,6 +452,8 @@ DEFECTS = [
     ("a part that is about no object of S3 is left out", "core/notice",
      "Self::Several(records.into_iter().map(alone).collect())",
      'Self::Several(records.into_iter().filter(|it| it.get().contains("aws:s3")).map(alone).collect())'),
+    ("a notice whose parts are denied is tried again at once", "flow/split",
+     "let passes = matches!(kind, FaultKind::Transient { .. });", "let passes = !matches!(kind, FaultKind::Refused(_));"),
     # what only a kept script finds
     ("the last millisecond of an event's age is too late", "core/decision",
      "if now > schedule.expiry =>", "if now >= schedule.expiry =>"),
