@@ -19,7 +19,7 @@ mod split;
 mod turns;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -27,15 +27,16 @@ use std::{
 
 use comeback_core::{Timestamp, time::between};
 use comeback_local_model::sqs::{MessageAttribute, Outgoing};
+use rustc_hash::FxHashMap;
 
 pub use self::{
-    calls::{Subject, named},
+    calls::{Arns, Subject, named},
     cases::Stranger,
     deliveries::{receive_count, trace_of, was_moved},
     records::{Place, TESTED},
 };
 use self::{
-    cases::Cases,
+    cases::{Cases, Errors},
     circuits::{FaultFree, Known},
     delays::Process,
     deliveries::Delivery,
@@ -87,31 +88,32 @@ pub struct Judge {
     plan: Rc<Plan>,
     pub events: Vec<Event>,
     cases: Cases,
+    errors: Errors,
     /// Invocations that Lambda has accepted and that have not ended, by their request ids.
-    pub open: HashMap<Arc<str>, Open>,
+    pub open: FxHashMap<Arc<str>, Open>,
     /// Cases by the trace that their messages carry.
-    by_trace: HashMap<Arc<str>, usize>,
+    by_trace: FxHashMap<Arc<str>, usize>,
     /// The latest retries that handlers have made of each target.
-    retries: HashMap<usize, Retries>,
-    runs: HashMap<u64, Vec<Delivery>>,
+    retries: FxHashMap<usize, Retries>,
+    runs: FxHashMap<u64, Vec<Delivery>>,
     processes: Vec<Process>,
     /// What the runs know about circuits, by run and target.
-    known_circuits: HashMap<u64, BTreeMap<String, Known>>,
+    known_circuits: FxHashMap<u64, BTreeMap<String, Known>>,
     /// The targets with events since the last fault, by ARN.
-    fault_free: HashMap<String, FaultFree>,
+    fault_free: FxHashMap<String, FaultFree>,
     /// What was sent without an envelope, by the request ids of these invocations, and what the notes are about, by
     /// their keys.
     sendings: Vec<Sent>,
-    sent_as: HashMap<Arc<str>, usize>,
-    noted: HashMap<String, usize>,
+    sent_as: FxHashMap<Arc<str>, usize>,
+    noted: FxHashMap<String, usize>,
     /// The parts of notices of several objects, by their cases.
-    joined: HashMap<usize, Vec<Part>>,
+    joined: FxHashMap<usize, Vec<Part>>,
     /// The number of answers that handlers have received.
     answers: u64,
     /// The functions that operators have paused, by the names in their failure records.
     pub paused: BTreeSet<String>,
     /// The number of handlers that have a message now, by message id.
-    holders: HashMap<String, u32>,
+    holders: FxHashMap<String, u32>,
 }
 
 pub struct Event {
@@ -149,6 +151,13 @@ pub struct Open {
     pub is_unwrapped: bool,
     /// The trace that its failure record would carry.
     pub trace: Arc<str>,
+}
+
+impl Open {
+    fn is_same_attempt(&self, other: &Self) -> bool {
+        (self.attempt, self.initial) == (other.attempt, other.initial)
+            && self.first_request == other.first_request
+    }
 }
 
 impl Event {
@@ -213,6 +222,10 @@ impl Judge {
         } else {
             *since = None;
         }
+    }
+
+    pub fn has_backlog(&self) -> bool {
+        self.backlogs.iter().any(|backlog| backlog.since.is_some())
     }
 
     /// Lambda has accepted a client's event.

@@ -1,9 +1,10 @@
 //! What the judge of a world records: broken rules, the story of the world, and counts.
 
-use std::{collections::BTreeMap, fmt, fmt::Write as _};
+use std::{fmt, fmt::Write as _};
 
 use clap::ValueEnum;
 use comeback_core::{Timestamp, time::rfc3339};
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// A rule that the judge checks. Its comment is printed when it fails.
@@ -189,7 +190,18 @@ impl Story {
 
 /// A fault that lasts for a while, of a target, a handler, a queue or all calls.
 #[derive(
-    Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize, ValueEnum,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Deserialize,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    Serialize,
+    ValueEnum,
 )]
 pub enum Trouble {
     #[default]
@@ -223,7 +235,7 @@ pub enum Trouble {
 }
 
 /// A fault that a world can have. `clap` derives the list of all of them.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, ValueEnum)]
 pub enum Fault {
     CallThrottled,
     /// A call was answered with a 5xx.
@@ -309,7 +321,7 @@ impl fmt::Display for Fault {
 }
 
 /// A key of the tally.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Seen {
     /// An ordinary step in the life of events.
     Step(&'static str),
@@ -331,7 +343,7 @@ impl fmt::Display for Seen {
 
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    pub seen: BTreeMap<Seen, u64>,
+    pub seen: FxHashMap<Seen, u64>,
     /// The number of backoffs drawn from each tenth of their range.
     pub draws: [u64; 10],
     /// The same for delays that end before the message is due.

@@ -4,7 +4,7 @@ mod chosen;
 mod draw;
 mod plain;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{cell::OnceCell, collections::BTreeMap, time::Duration};
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use self::plain::millis;
 use crate::{
+    judge::Arns,
     notes::{Fault, Trouble},
     rules::Rules,
 };
@@ -233,6 +234,9 @@ pub struct TargetPlan {
     pub successor_of: Option<usize>,
     /// Its circuit when the world begins.
     pub circuit: Option<Value>,
+    /// Its names in failure records, once they are known.
+    #[serde(skip)]
+    pub arns: OnceCell<Arns>,
 }
 
 impl TargetPlan {

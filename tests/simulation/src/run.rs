@@ -91,7 +91,9 @@ impl Tally {
     /// All counts, as a table for a person.
     pub fn counts(&self) -> String {
         let mut text = String::new();
-        for (seen, count) in &self.seen {
+        let mut all: Vec<_> = self.seen.iter().collect();
+        all.sort_unstable();
+        for (seen, count) in all {
             // Writing to a string can't fail.
             let _ = writeln!(text, "{count:>9}  {seen}");
         }

@@ -12,6 +12,7 @@ mod names;
 mod service;
 mod table;
 mod troubles;
+mod watched;
 
 use std::{
     cell::Cell,
@@ -27,12 +28,13 @@ use comeback_core::{
     time::{at_millis, later},
 };
 use comeback_flow::ports::Stored;
-use comeback_local_model::{Cloud, sqs::Received};
+use comeback_local_model::{Cloud, lambda::run::Run, sqs::Received};
 
 use self::{
     handlers::{HandlerRun, Process},
     service::Call,
     table::Table,
+    watched::Watched,
 };
 use wire::Reply;
 
@@ -40,7 +42,7 @@ use crate::{
     choices::{Choices, How, Of, Outcome},
     dice::Dice,
     judge::Judge,
-    notes::{Check, Seen, Trouble},
+    notes::{Check, Fault, Seen, Trouble},
     plan::{Plan, Spell},
 };
 
@@ -88,7 +90,9 @@ struct World {
     now: Timestamp,
     /// The same time, shared with the handlers.
     clock: Rc<Cell<Timestamp>>,
-    cloud: Cloud,
+    cloud: Watched,
+    /// When something next happens in the cloud by itself, or a consumer receives something.
+    cloud_wakes_at: Option<Timestamp>,
     /// The steps to come. Steps of the same time happen in the order in which they were planned.
     agenda: BTreeMap<(Timestamp, u64), Step>,
     planned: u64,
@@ -136,13 +140,14 @@ impl World {
         let mut world = Self {
             now: began_at,
             clock,
-            cloud: Cloud::new(plan.concurrency, choices.seed()),
+            cloud: Watched::new(Cloud::new(plan.concurrency, choices.seed())),
+            cloud_wakes_at: None,
             agenda: BTreeMap::new(),
             planned: 0,
             judge: Judge::new(Rc::clone(&plan), is_story_written),
             home: build::home(),
             counted: BTreeMap::new(),
-            table: Table::default(),
+            table: Table::new(plan.rates.contains_key(&Fault::InFlightLate)),
             circuits: build::circuits(&plan),
             runs: BTreeMap::new(),
             idle: plan.handlers.iter().map(|_| Vec::new()).collect(),
@@ -195,24 +200,12 @@ impl World {
         let steps_max = (self.plan.events + self.plan.strangers + 1) * STEPS_PER_EVENT_MAX;
         let mut steps = 0;
         while self.judge.violation.is_none() {
-            let runs = self.cloud.advance(self.now);
-            // Failures first: their messages may be in one of the batches.
-            self.observe();
-            for run in runs {
-                match self.handlers.get(&run.configuration.name) {
-                    Some(&handler) => self.deliver(handler, run),
-                    None => self.run_target(&run),
-                }
+            if self.may_the_cloud_act() {
+                self.let_the_cloud_act();
             }
-            self.note_backlogs();
-            self.relay();
-            self.announce();
-            self.consume();
             self.forget_void_steps();
             let due = self.agenda.first_key_value().map(|(&(at, _), _)| at);
-            let wakeup = self.cloud.next_wakeup(self.now);
-            let consume = self.next_consumed();
-            let Some(next) = [due, wakeup, consume].into_iter().flatten().min() else { break };
+            let Some(next) = [due, self.cloud_wakes_at].into_iter().flatten().min() else { break };
             steps += 1;
             if next > end || steps > steps_max {
                 let what = format!("after {steps} steps there is still something to do");
@@ -238,11 +231,40 @@ impl World {
         (self.judge, self.choices.outcome(has_ended))
     }
 
+    /// Whether the cloud may do something now. Most steps change nothing there, and a look at all of it costs as much as
+    /// the step.
+    fn may_the_cloud_act(&self) -> bool {
+        self.cloud.is_touched()
+            || self.cloud_wakes_at.is_some_and(|at| at <= self.now)
+            || self.cloud.may_scale()
+            || self.judge.has_backlog()
+    }
+
+    /// Does what is due in the cloud, and whatever follows from that.
+    fn let_the_cloud_act(&mut self) {
+        let runs: Vec<Run> = self.cloud.unchanged().advance(self.now);
+        self.cloud.is_looked_at();
+        // Failures first: their messages may be in one of the batches.
+        self.observe();
+        for run in runs {
+            match self.handlers.get(&run.configuration.name) {
+                Some(&handler) => self.deliver(handler, run),
+                None => self.run_target(&run),
+            }
+        }
+        self.note_backlogs();
+        self.relay();
+        self.announce();
+        self.consume();
+        let wakeup = self.cloud.unchanged().next_wakeup(self.now);
+        self.cloud_wakes_at = [wakeup, self.next_consumed()].into_iter().flatten().min();
+    }
+
     /// Where attempts must be on time, tells the judge which mappings have no place for another batch.
     fn note_backlogs(&mut self) {
         let plan = Rc::clone(&self.plan);
         for (number, queue) in plan.queues.iter().enumerate().filter(|_| plan.flawless) {
-            let is_behind = self.cloud.is_behind(self.now, &queue.name);
+            let is_behind = self.cloud.unchanged().is_behind(self.now, &queue.name);
             self.judge.note_backlog(number, is_behind);
         }
     }

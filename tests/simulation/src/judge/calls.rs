@@ -1,6 +1,6 @@
 //! The rules for a handler's calls to SQS and Lambda.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 use comeback_core::{Timestamp, claim::Order, dead_letter::DeadLetter, fault::FaultKind};
 use comeback_local_model::{
@@ -139,7 +139,7 @@ impl Judge {
             && at > latest.max(case.seen_at).max(place_since.unwrap_or(latest)) + LATENESS_MAX
         {
             (Check::OnTime, format!("it is invoked at {at}, and was due at {latest} at the latest"))
-        } else if *target != arn {
+        } else if target != arn {
             (Check::RightTarget, format!("{target} is retried, and {arn} failed"))
         } else if !case.is_transparent && !metadata.starts_with(&ordinal) {
             let head = &metadata[..metadata.floor_char_boundary(60)];
@@ -246,8 +246,9 @@ impl Judge {
     pub fn told(&mut self, of: Subject, answer: &Answer) {
         self.answers += 1;
         let kind = answer.as_ref().err().and_then(|refusal| refusal.kind);
-        let target = self.cases[of.case].arn(&self.plan);
-        let known_for = self.meets(of.run, &target, kind);
+        let plan = Rc::clone(&self.plan);
+        let target = self.cases[of.case].arn(&plan);
+        let known_for = self.meets(of.run, target, kind);
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let Some(message) = message else { return };
         message.told = self.answers;
@@ -548,9 +549,20 @@ fn kept_for(case: &Case, at: Millis, known_for: Millis) -> (Millis, Millis) {
 
 impl Case {
     /// The function that failed, as named in its message or, if the message names none, as the handler names it.
-    pub fn arn(&self, plan: &Plan) -> String {
+    pub fn arn<'a>(&self, plan: &'a Plan) -> &'a str {
         let target = &plan.targets[self.of.target];
-        if self.strange && !self.is_bare { qualified_arn(&target.name) } else { named(target) }
+        let arns = target.arns.get_or_init(|| Arns::of(target));
+        if self.strange && !self.is_bare { &arns.qualified } else { &arns.named }
+    }
+
+    /// The key of its claim: the function that failed, and the request id.
+    pub fn key(&self, plan: &Plan) -> String {
+        [self.arn(plan), "/", &self.request_id].concat()
+    }
+
+    pub fn has_key(&self, key: &str, plan: &Plan) -> bool {
+        let function = key.strip_suffix(&*self.request_id).and_then(|key| key.strip_suffix('/'));
+        function == Some(self.arn(plan))
     }
 
     /// The earliest and the latest time at which the next attempt is due, narrowed by the waits seen so far.
@@ -558,6 +570,19 @@ impl Case {
         let (after, until) = self.shown;
         let range = (next.due.0.max(after.saturating_add(1)), next.due.1.min(until));
         self.due.map_or(range, |due| (due, due))
+    }
+}
+
+/// How a failure record names a target: as its handlers do, and by its qualified ARN.
+#[derive(Clone)]
+pub struct Arns {
+    named: String,
+    qualified: String,
+}
+
+impl Arns {
+    fn of(target: &TargetPlan) -> Self {
+        Self { named: named(target), qualified: qualified_arn(&target.name) }
     }
 }
 

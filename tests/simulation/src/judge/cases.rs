@@ -1,8 +1,9 @@
 //! Failures that reach a retry queue, and the judge's verdict on each.
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     ops::{Deref, DerefMut},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -28,20 +29,21 @@ pub const SIZE_MAX: usize = 1_048_576;
 
 pub const ATTRIBUTES_MAX: usize = 10;
 
+/// How many errors are compared with a new one.
+const ERRORS_SHARED: usize = 8;
+
 /// A failure whose message is in a retry queue. It stays one case however often the message is delivered.
 pub struct Case {
     pub of: Open,
     /// The invocation that has failed, whatever it was taken for.
     pub truth: Open,
     pub request_id: Arc<str>,
-    /// The key of its claim: the function that failed, and the request id.
-    pub key: String,
     /// Whether its message was written by a stranger, and not by Lambda.
     pub strange: bool,
     /// Whether its message is a payload alone, from the function's own dead-letter queue.
     pub is_bare: bool,
     /// Where its record lies, if it is in a bucket.
-    pub place: Option<Place>,
+    pub place: Option<Box<Place>>,
     /// Whether it names a function for which its queue may not speak.
     pub is_refused: bool,
     /// Why it must be given up, whatever else is known of it.
@@ -49,7 +51,7 @@ pub struct Case {
     /// Whether its next attempt is made without an envelope.
     pub is_transparent: bool,
     pub condition: Condition,
-    pub error: ErrorReport,
+    pub error: Rc<ErrorReport>,
     pub at: Millis,
     pub first: Millis,
     /// When it was seen first, and from when on SQS counts how long it keeps the message.
@@ -110,6 +112,22 @@ impl Deref for Cases {
 impl DerefMut for Cases {
     fn deref_mut(&mut self) -> &mut [Case] {
         &mut self.all
+    }
+}
+
+/// The errors of the latest failures, which most of the next ones have too.
+#[derive(Default)]
+pub struct Errors(VecDeque<Rc<ErrorReport>>);
+
+impl Errors {
+    fn shared(&mut self, error: ErrorReport) -> Rc<ErrorReport> {
+        if let Some(known) = self.0.iter().find(|known| ***known == error) {
+            return Rc::clone(known);
+        }
+        let error = Rc::new(error);
+        self.0.truncate(ERRORS_SHARED - 1);
+        self.0.push_front(Rc::clone(&error));
+        error
     }
 }
 
@@ -260,15 +278,14 @@ impl Judge {
         };
         let mut case = Case {
             request_id,
-            key: String::new(),
             strange: stranger.is_some(),
             is_bare,
-            place: stranger.and_then(|stranger| stranger.place.clone()),
+            place: stranger.and_then(|stranger| stranger.place.clone().map(Box::new)),
             is_refused,
             over,
             is_transparent: false,
             condition,
-            error,
+            error: self.errors.shared(error),
             at,
             first: of.initial.map_or(at, |initial| at.min(initial * 1000)),
             seen_at: self.now.timestamp_millis(),
@@ -291,7 +308,6 @@ impl Judge {
             truth: of.clone(),
             of,
         };
-        case.key = format!("{}/{}", case.arn(&self.plan), case.request_id);
         case.verdict = self.verdict(&case);
         if !self.plan.targets[case.of.target].is_allowed() {
             case.is_refused = true;
@@ -309,7 +325,7 @@ impl Judge {
         case.messages = case.messages.saturating_sub(1);
         let is_over = case.messages == 0 && case.acts > 0;
         (is_over && self.plan.outage.is_some()).then(|| {
-            let key = self.cases[index].key.clone();
+            let key = self.cases[index].key(&self.plan);
             self.by_trace.remove(&self.cases[index].of.trace);
             self.cases.over.push(index);
             key

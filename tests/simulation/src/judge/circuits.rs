@@ -1,7 +1,10 @@
 //! The rules for targets that are down, as seen from outside: which changes of a circuit are allowed, and which events
 //! may be invoked meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use comeback_core::{circuit::Minute, claim::Order};
 use comeback_flow::{
@@ -279,7 +282,7 @@ impl Judge {
     /// Whether a run may have chosen to retry an event of this case before it is due.
     pub fn may_be_early(&self, run: u64, case: &Case) -> bool {
         let of_run = self.known_circuits.get(&run);
-        let known = of_run.and_then(|run| run.get(&case.arn(&self.plan)));
+        let known = of_run.and_then(|run| run.get(case.arn(&self.plan)));
         let own = Some(self.probe_of(case));
         let may = |known: &Known| known.took_probe || known.has_permits || known.probe == own;
         known.is_some_and(may) && !case.asks_for_time()
@@ -297,7 +300,7 @@ impl Judge {
         let case = &self.cases[of.case];
         let Ok(next) = case.verdict else { return false };
         let target = case.arn(&self.plan);
-        let known = self.known_circuits.get(&of.run).and_then(|run| run.get(&target));
+        let known = self.known_circuits.get(&of.run).and_then(|run| run.get(target));
         let Some(known) = known.filter(|known| known.was_limited) else { return false };
         let low = case.due.unwrap_or(next.due.0);
         let end = at + i64::from(seconds) * 1000;
@@ -326,8 +329,9 @@ impl Judge {
         }
         let case = &self.cases[of.case];
         let Ok(next) = case.verdict else { return false };
-        let target = case.arn(&self.plan);
-        let known = self.known_circuits.get(&of.run).and_then(|run| run.get(&target));
+        let plan = Rc::clone(&self.plan);
+        let target = case.arn(&plan);
+        let known = self.known_circuits.get(&of.run).and_then(|run| run.get(target));
         let low = case.due.unwrap_or(next.due.0);
         let may_be = self.plan.handler_of(case.of.target).probes
             && at >= low
@@ -363,7 +367,7 @@ impl Judge {
             self.violated(Check::ProbesInTime, self.cases[of.case].of.event, what);
         }
         // An event that never succeeds may be the probe time and again.
-        let fault_free = self.fault_free.get(&target).map_or(0, |fault_free| fault_free.lasts);
+        let fault_free = self.fault_free.get(target).map_or(0, |fault_free| fault_free.lasts);
         if fault_free > CLOSED_WITHIN && self.plan.hopeless == 0.0 {
             let minutes = fault_free / 60_000;
             let what = format!("it is held back after {minutes} minutes without a fault");

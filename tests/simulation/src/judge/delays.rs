@@ -128,7 +128,7 @@ impl Judge {
         for message in self.runs.get_mut(&run).into_iter().flatten() {
             (message.process, message.acts_until) = (process, acts_until);
             (message.reads_until, message.recalls_until) = (reads_until, recalls_until);
-            let is_paused = || self.paused.contains(&self.cases[message.case].arn(&self.plan));
+            let is_paused = || self.paused.contains(self.cases[message.case].arn(&self.plan));
             message.listing.was_paused = !self.paused.is_empty() && is_paused();
         }
         self.begins_to_judge(run, process);
@@ -284,7 +284,7 @@ impl Judge {
             ("MessageId", message.message_id().to_owned()),
         ];
         if self.plan.targets[case.of.target].is_queue() {
-            carried.push(("SourceQueueArn", case.arn(&self.plan)));
+            carried.push(("SourceQueueArn", case.arn(&self.plan).to_owned()));
         }
         carried
     }

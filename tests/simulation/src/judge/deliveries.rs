@@ -416,7 +416,8 @@ impl Judge {
         let batch = self.runs.get(&run)?;
         let is_it = |place: &usize| {
             let message = batch.get(*place);
-            message.is_some_and(|message| self.cases[message.case].key == replace.key)
+            message
+                .is_some_and(|message| self.cases[message.case].has_key(&replace.key, &self.plan))
         };
         let place = named.filter(is_it).or_else(|| (0..batch.len()).find(is_it))?;
         let Delivery { case, sending, .. } = batch[place];

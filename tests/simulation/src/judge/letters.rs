@@ -137,7 +137,10 @@ impl Judge {
         let text =
             |text: &Option<String>| text.as_deref().map(kept).filter(|text| !text.is_empty());
         [
-            (if is_queue { "SourceQueueArn" } else { "FunctionArn" }, Some(case.arn(&self.plan))),
+            (
+                if is_queue { "SourceQueueArn" } else { "FunctionArn" },
+                Some(case.arn(&self.plan).to_owned()),
+            ),
             ("OriginalAttributes", own.map(|own| own.to_string())),
             ("RequestId", Some(self.request_of(index))),
             ("Attempts", Some(made.to_string())),

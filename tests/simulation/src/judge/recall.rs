@@ -130,8 +130,7 @@ impl Judge {
             if !is_transparent && self.cases[index].truth.is_unwrapped {
                 self.begins_anew(index, "attempts begun anew without TRANSPARENT");
             } else if !is_transparent {
-                let truth = self.cases[index].truth.clone();
-                self.continues(index, &truth);
+                self.continues_truly(index);
             }
         }
         (0..self.runs.get(&run).map_or(0, Vec::len)).for_each(|place| self.judged(run, place));
@@ -176,14 +175,19 @@ impl Judge {
 
     /// From now on, this failure is taken for that of such an invocation.
     fn continues(&mut self, index: usize, of: &Open) {
-        let case = &mut self.cases[index];
-        let is_same = (case.of.attempt, case.of.initial) == (of.attempt, of.initial)
-            && case.of.first_request == of.first_request;
-        if is_same {
-            return;
+        if !self.cases[index].of.is_same_attempt(of) {
+            self.is_read_as_sent(index);
+            self.takes_for(index, of);
         }
-        self.is_read_as_sent(index);
-        self.takes_for(index, of);
+    }
+
+    /// From now on, this failure is taken for what it is.
+    fn continues_truly(&mut self, index: usize) {
+        let case = &self.cases[index];
+        if !case.of.is_same_attempt(&case.truth) {
+            let truth = case.truth.clone();
+            self.continues(index, &truth);
+        }
     }
 
     fn takes_for(&mut self, index: usize, of: &Open) {
@@ -495,7 +499,7 @@ impl Judge {
     }
 
     /// The items of events for which a look-up must ask, and those for which it may ask too.
-    pub fn looks_for(&self, batch: &[Delivery]) -> (BTreeSet<&str>, BTreeSet<&str>) {
+    pub fn looks_for(&self, batch: &[Delivery]) -> (BTreeSet<String>, BTreeSet<String>) {
         let (mut must, mut may) = (BTreeSet::new(), BTreeSet::new());
         for message in batch {
             let case = &self.cases[message.case];
@@ -508,7 +512,7 @@ impl Judge {
             let mut copies = batch.iter().filter(is_copy);
             let is_sure = !is_either || copies.all(|other| came_back(other.record()));
             let keys = if is_sure { &mut must } else { &mut may };
-            keys.insert(&*case.key);
+            keys.insert(case.key(&self.plan));
         }
         (must, may)
     }

@@ -94,7 +94,7 @@ impl Judge {
         let case = &mut self.cases[index];
         self.story.tell(self.now, case.of.event, || format!("its record lies at {place}"));
         self.tally.count(Seen::Step("records in buckets"));
-        case.place.get_or_insert(place);
+        case.place.get_or_insert(place.into());
     }
 
     /// A handler reads a record. Returns the message that is its notice.
@@ -104,7 +104,7 @@ impl Judge {
         let sought = Place { bucket: bucket.clone(), key: key.clone(), version: version.clone() };
         let is_it = |message: &Delivery| {
             message.fetch == Fetch::Unread
-                && self.cases[message.case].place.as_ref() == Some(&sought)
+                && self.cases[message.case].place.as_deref() == Some(&sought)
         };
         // Records are read in the order of their notices.
         let Some(place) = batch.iter().position(is_it) else {
@@ -261,7 +261,7 @@ impl Judge {
     /// Where the payload of this dead letter lies, if not in the letter.
     pub fn pointed_to(&self, of: Subject, letter: &DeadLetter) -> Option<Place> {
         attribute(letter, "PayloadLocation")?;
-        self.cases[of.case].place.clone()
+        self.cases[of.case].place.as_deref().cloned()
     }
 
     /// A dead letter without its payload was sent. This is the record to which it points.

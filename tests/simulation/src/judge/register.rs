@@ -111,7 +111,7 @@ pub fn came_back(record: &SqsMessage) -> bool {
 
 impl Judge {
     pub fn any_key(&self, of: Of, choices: &mut Choices) -> String {
-        self.cases[choices.index(of, "failure", self.cases.len())].key.clone()
+        self.cases[choices.index(of, "failure", self.cases.len())].key(&self.plan)
     }
 
     pub fn has_register(&self, case: &Case) -> bool {
@@ -121,7 +121,7 @@ impl Judge {
     /// The key of a failure for which there is an order, and until when the order is to be kept.
     pub fn order_of(&self, trace: &str) -> Option<(String, Timestamp)> {
         let case = &self.cases[*self.by_trace.get(trace)?];
-        case.order.map(|_| (case.key.clone(), case.order_until))
+        case.order.map(|_| (case.key(&self.plan), case.order_until))
     }
 
     /// The order for a failure is kept until this time, or has ended.
@@ -138,7 +138,7 @@ impl Judge {
 
     /// An operator's order for a failure was written, in an item that is kept until this time.
     pub fn ordered(&mut self, key: &str, order: Order, until: Timestamp) {
-        let Some(case) = self.cases.iter_mut().find(|case| case.key == *key) else {
+        let Some(case) = self.cases.iter_mut().find(|case| case.has_key(key, &self.plan)) else {
             return;
         };
         (case.order, case.order_until) = (Some(order), until);
@@ -158,27 +158,27 @@ impl Judge {
         let (expected, possible) = self.looks_for(batch);
         let may_be_due = |case: &&Case| case.verdict.is_ok_and(|it| at >= case.due_range(it).0);
         let due = batch.iter().map(case_of).filter(may_be_due);
-        let due: BTreeSet<String> = due.map(|case| case.arn(&self.plan)).collect();
+        let due: BTreeSet<&str> = due.map(|case| case.arn(&self.plan)).collect();
         let is_again = batch.iter().any(|message| message.listing.asked_at.is_some());
         let has_register = batch.iter().any(|message| self.has_register(case_of(message)));
         // Handlers that count the failures of a target need its circuit also when no message is due.
         let probes = batch.iter().any(|it| self.plan.handler_of(case_of(it).of.target).probes);
-        let named: BTreeSet<String> = batch
+        let named: BTreeSet<&str> = batch
             .iter()
             .map(case_of)
             .filter(|case| !case.is_refused)
             .map(|case| case.arn(&self.plan))
             .collect();
-        if let Some(target) = targets.iter().find(|target| !named.contains(*target)) {
+        if let Some(target) = targets.iter().find(|target| !named.contains(target.as_str())) {
             let what = format!("run {run} looks up {target}, for which no message may speak");
             self.violated(Check::RefusedCountsForNone, None, what);
             return;
         }
         let asked: BTreeSet<&str> = events.iter().map(String::as_str).collect();
-        let is_right = asked.is_superset(&expected)
+        let is_right = expected.iter().all(|key| asked.contains(key.as_str()))
             && asked.len() == events.len()
-            && asked.iter().all(|key| expected.contains(key) || possible.contains(key))
-            && (probes || targets.iter().all(|target| due.contains(target)))
+            && asked.iter().all(|&key| expected.contains(key) || possible.contains(key))
+            && (probes || targets.iter().all(|target| due.contains(target.as_str())))
             && (!events.is_empty() || !targets.is_empty());
         if is_again || !(has_register || probes) || !is_right {
             let what = format!(
@@ -197,12 +197,13 @@ impl Judge {
     pub fn reads(&mut self, run: u64, current: &[&str], found: &BTreeMap<String, Entered>) {
         for message in self.runs.get_mut(&run).into_iter().flatten() {
             let case = &self.cases[message.case];
-            let entered = found.get(&*case.key);
+            let key = case.key(&self.plan);
+            let entered = found.get(&key);
             let delayed_until = entered.and_then(|entered| entered.delayed_until);
             message.listing.read = Read {
-                order: case.order.filter(|_| current.contains(&&*case.key)),
+                order: case.order.filter(|_| current.contains(&&*key)),
                 is_ordered: entered.is_some_and(|entered| entered.claim.order.is_some()),
-                is_paused: self.paused.contains(&case.arn(&self.plan)),
+                is_paused: self.paused.contains(case.arn(&self.plan)),
                 state: entered.map(|entered| entered.claim.state),
                 delayed_until: delayed_until.map(|until| until.timestamp_millis()),
             };

@@ -1,12 +1,9 @@
 //! The rules for the transitions of circuits. Each is one write, which replaces one phase by another.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use comeback_core::Timestamp;
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::Judge;
@@ -194,7 +191,7 @@ impl Phase {
 pub struct Retries {
     made: VecDeque<(Timestamp, Arc<str>, bool)>,
     /// The number of each retry, by its request id, and of the first that is still known.
-    numbers: HashMap<Arc<str>, usize>,
+    numbers: FxHashMap<Arc<str>, usize>,
     first: usize,
 }
 

@@ -250,10 +250,7 @@ impl Plan {
             listed: !handler.lists_targets || dice.happens(0.9),
             bound: !handler.binds_queues || dice.happens(0.9),
             stopped_in_loops: !self.flawless && dice.happens(0.1),
-            transparent: [false; 2],
-            is_bucket_unlisted: false,
-            successor_of: None,
-            circuit: None,
+            ..TargetPlan::default()
         });
     }
 

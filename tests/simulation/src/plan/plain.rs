@@ -1,6 +1,6 @@
 //! The plain parts of a plan: what a script need not say.
 
-use std::time::Duration;
+use std::{cell::OnceCell, time::Duration};
 
 use super::{Form, HandlerPlan, IN_FLIGHT_MAX, Plan, QueuePlan, TargetPlan};
 use crate::rules::Rules;
@@ -75,6 +75,7 @@ impl Default for TargetPlan {
             is_bucket_unlisted: false,
             successor_of: None,
             circuit: None,
+            arns: OnceCell::new(),
         }
     }
 }

@@ -42,7 +42,7 @@ impl World {
         for (number, target) in plan.targets.iter().enumerate() {
             let Form::Bucket(notices) = target.form else { continue };
             let relay = notices_queue(&target.name);
-            let next = self.cloud.sqs.next_visible_at(&relay, self.now);
+            let next = self.cloud.unchanged().sqs.next_visible_at(&relay, self.now);
             if next.is_some_and(|at| at <= self.now) {
                 let received = self.receive_all(&relay);
                 received.iter().for_each(|notice| self.pass_on(number, notices, notice));

@@ -118,7 +118,7 @@ impl World {
         let plan = Rc::clone(&self.plan);
         for (number, target) in plan.targets.iter().enumerate().filter(|(_, it)| it.is_queue()) {
             let is_due = |world: &mut Self| {
-                let next = world.cloud.sqs.next_visible_at(&target.name, world.now);
+                let next = world.cloud.unchanged().sqs.next_visible_at(&target.name, world.now);
                 next.is_some_and(|at| at <= world.now)
             };
             while is_due(self) {
@@ -144,7 +144,8 @@ impl World {
     /// When a consumer will next receive something.
     pub fn next_consumed(&mut self) -> Option<Timestamp> {
         let queues = self.plan.targets.iter().filter(|target| target.is_queue());
-        let next = queues.filter_map(|it| self.cloud.sqs.next_visible_at(&it.name, self.now));
+        let next =
+            queues.filter_map(|it| self.cloud.unchanged().sqs.next_visible_at(&it.name, self.now));
         next.min()
     }
 
@@ -396,7 +397,7 @@ impl World {
                 continue;
             }
             let relay = relay_queue(&plan.queues[target.queue].name, target.form);
-            let next = self.cloud.sqs.next_visible_at(&relay, self.now);
+            let next = self.cloud.unchanged().sqs.next_visible_at(&relay, self.now);
             if next.is_none_or(|at| at > self.now) {
                 continue;
             }
@@ -523,7 +524,7 @@ impl World {
 
     /// Reports to the judge what has happened in the cloud.
     pub fn observe(&mut self) {
-        let mut happened = self.cloud.take_happened().into_iter().peekable();
+        let mut happened = self.cloud.unchanged().take_happened().into_iter().peekable();
         // The cloud reports the error of a failed run before the fate of its record.
         let mut error = ErrorReport::default();
         while let Some(event) = happened.next() {

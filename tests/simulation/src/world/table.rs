@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    rc::Rc,
     time::Duration,
 };
 
@@ -14,6 +15,7 @@ use comeback_core::{
     time::{between, later},
 };
 use comeback_flow::ports::{Entered, Listed};
+use rustc_hash::FxHashMap;
 use wire::{Answer, Entry, Found, Noting, Refusal, Replace};
 
 use super::{World, service::name_of};
@@ -35,18 +37,31 @@ const ORDER_END_MARGIN: Duration = Duration::from_hours(1);
 /// Operators act within twice the time that an event waits, and this is the longest wait that counts.
 const PATIENCE: Duration = Duration::from_hours(6);
 
+/// An entry of the register. Millions have the same target and queue.
+#[derive(Clone)]
+struct Listing {
+    target: Rc<str>,
+    queue_url: Rc<str>,
+    due: Timestamp,
+    receipt_handle: Option<Box<str>>,
+}
+
 /// An item: its claim and its entry in the register. A forged item has neither.
-type Item = (Option<Claim>, Option<Entry>);
+type Item = (Option<Claim>, Option<Listing>);
 
 /// The items, by claim key.
 #[derive(Default)]
 pub struct Table {
-    claims: HashMap<String, Claim>,
+    claims: FxHashMap<Rc<str>, Claim>,
     /// The entries of the register, for events that wait.
-    waiting: BTreeMap<String, Entry>,
+    waiting: FxHashMap<Rc<str>, Listing>,
+    /// The targets and queues of the entries.
+    names: BTreeSet<Rc<str>>,
     /// The items without a claim, which something other than a handler has written.
     forged: BTreeSet<String>,
-    replaced: VecDeque<(Timestamp, String, Item)>,
+    /// What was there before the latest writes, if some look-ups miss those.
+    replaced: VecDeque<(Timestamp, Rc<str>, Item)>,
+    has_stale_reads: bool,
     orders: u32,
     /// The notes of retries without an envelope, and what is being sent, by sender. Each item has an expiry.
     notes: HashMap<String, (Timestamp, RetryMetadata)>,
@@ -54,19 +69,44 @@ pub struct Table {
 }
 
 impl Table {
-    fn write(&mut self, now: Timestamp, key: &str, claim: Option<Claim>, entry: Option<Entry>) {
+    pub fn new(has_stale_reads: bool) -> Self {
+        Self { has_stale_reads, ..Self::default() }
+    }
+
+    fn write(&mut self, now: Timestamp, key: &str, claim: Option<Claim>, entry: Option<Listing>) {
+        let known = self.claims.get_key_value(key).map(|(key, _)| Rc::clone(key));
+        let key = known.unwrap_or_else(|| key.into());
         let before = match claim {
-            Some(claim) => self.claims.insert(key.to_owned(), claim),
-            None => self.claims.remove(key),
+            Some(claim) => self.claims.insert(Rc::clone(&key), claim),
+            None => self.claims.remove(&key),
         };
         let was_waiting = match entry {
-            Some(entry) => self.waiting.insert(key.to_owned(), entry),
-            None => self.waiting.remove(key),
+            Some(entry) => self.waiting.insert(Rc::clone(&key), entry),
+            None => self.waiting.remove(&key),
         };
-        self.replaced.push_back((now, key.to_owned(), (before, was_waiting)));
+        if !self.has_stale_reads {
+            return;
+        }
+        self.replaced.push_back((now, key, (before, was_waiting)));
         while self.replaced.front().is_some_and(|(at, ..)| between(*at, now) > LOOK_UP_LAG) {
             self.replaced.pop_front();
         }
+    }
+
+    fn listing(&mut self, entry: &Entry) -> Listing {
+        let Entry { target, queue_url, due, receipt_handle, .. } = entry;
+        let receipt_handle = receipt_handle.as_deref().map(Box::from);
+        let (target, queue_url) = (self.name(target), self.name(queue_url));
+        Listing { target, queue_url, due: *due, receipt_handle }
+    }
+
+    fn name(&mut self, name: &str) -> Rc<str> {
+        if let Some(known) = self.names.get(name) {
+            return Rc::clone(known);
+        }
+        let name = Rc::from(name);
+        self.names.insert(Rc::clone(&name));
+        name
     }
 
     /// Deletes an item for which nobody will ask any more: an outage has millions of them.
@@ -103,8 +143,8 @@ impl Table {
 
     /// The item as it was before the latest writes, if there were any.
     fn before(&self, now: Timestamp, key: &str) -> Option<Item> {
-        let is_it = |(at, of, _): &&(Timestamp, String, Item)| {
-            of == key && between(*at, now) <= LOOK_UP_LAG
+        let is_it = |(at, of, _): &&(Timestamp, Rc<str>, Item)| {
+            **of == *key && between(*at, now) <= LOOK_UP_LAG
         };
         self.replaced.iter().find(is_it).map(|(.., item)| item.clone())
     }
@@ -122,7 +162,7 @@ impl World {
             return Err(Refusal::of("NoClaim", 400, FaultKind::Configuration));
         }
         self.conflict(of, replace.noting.is_some())?;
-        let there = self.table.claims.get(&replace.key);
+        let there = self.table.claims.get(replace.key.as_str());
         if !is_same(there, replace.seen.as_ref()) {
             return Err(Refusal { found: Some(there.cloned()), ..Refusal::default() });
         }
@@ -130,7 +170,8 @@ impl World {
             self.judge.marked(subject);
         }
         let Replace { key, next, waiting, .. } = replace;
-        self.table.write(self.now, key, next.clone(), waiting.clone());
+        let listing = waiting.as_ref().map(|entry| self.table.listing(entry));
+        self.table.write(self.now, key, next.clone(), listing);
         if let Some(noting) = &replace.noting {
             self.table.note(self.now, noting);
             self.judge.notes(noting);
@@ -193,8 +234,10 @@ impl World {
             } else {
                 current.push(key.as_str());
             }
-            let is_there =
-                || (self.table.claims.get(key).cloned(), self.table.waiting.get(key).cloned());
+            let is_there = || {
+                let waiting = self.table.waiting.get(key.as_str()).cloned();
+                (self.table.claims.get(key.as_str()).cloned(), waiting)
+            };
             let (Some(claim), entry) = before.unwrap_or_else(is_there) else { continue };
             let delayed = entry.filter(|entry| entry.receipt_handle.is_none());
             let entered = Entered { claim, delayed_until: delayed.map(|entry| entry.due) };
@@ -218,16 +261,23 @@ impl World {
         count: u32,
     ) -> Result<Found, Refusal> {
         self.ask_ledger(of)?;
-        let mut waiting: Vec<_> = (self.table.waiting.values())
-            .filter(|entry| entry.target == target && entry.due > after)
-            .filter_map(|Entry { due, queue_url, receipt_handle, .. }| {
-                let receipt_handle = receipt_handle.clone()?;
-                Some((*due, Listed { queue_url: queue_url.clone(), receipt_handle }))
-            })
+        let mut waiting: Vec<_> = (self.table.waiting.iter())
+            .filter(|(_, entry)| *entry.target == *target && entry.due > after)
+            .filter(|(_, entry)| entry.receipt_handle.is_some())
+            .map(|(key, entry)| (entry.due, key, entry))
             .collect();
-        waiting.sort_by_key(|(due, _)| *due);
-        let waiting = waiting.into_iter().take(count as usize);
-        let found: Vec<_> = waiting.map(|(_, listed)| listed).collect();
+        let order = |a: &(_, _, _), b: &(_, _, _)| (a.0, a.1).cmp(&(b.0, b.1));
+        // Millions may wait, and a few thousand are asked for.
+        if waiting.len() > count as usize {
+            waiting.select_nth_unstable_by(count as usize, order);
+            waiting.truncate(count as usize);
+        }
+        waiting.sort_unstable_by(order);
+        let listed = |(_, _, entry): (Timestamp, &Rc<str>, &Listing)| {
+            let receipt_handle = entry.receipt_handle.as_deref()?.to_owned();
+            Some(Listed { queue_url: entry.queue_url.to_string(), receipt_handle })
+        };
+        let found: Vec<_> = waiting.into_iter().filter_map(listed).collect();
         self.judge.listed(run, target, &found);
         Ok(Found::Listed(found))
     }
@@ -250,10 +300,15 @@ impl World {
         if self.is_calm {
             return;
         }
-        let handle_of =
-            |(key, entry): (&String, &Entry)| (key.clone(), entry.receipt_handle.clone());
+        let handle_of = |(key, entry): (&Rc<str>, &Listing)| {
+            (key.to_string(), entry.receipt_handle.as_deref().map(str::to_owned))
+        };
         let events = match self.choices.kind(of, "operated", 0..=19, 19) {
-            0 => self.table.waiting.iter().map(handle_of).collect(),
+            0 => {
+                let mut all: Vec<_> = self.table.waiting.iter().map(handle_of).collect();
+                all.sort_unstable();
+                all
+            }
             1 => vec![(self.judge.any_key(of, &mut self.choices), None)],
             2 => vec![("nobody's".to_owned(), None)],
             3 => return self.forge(of, key),
@@ -287,12 +342,12 @@ impl World {
         self.table.write(self.now, key, Some(ordered), entry.clone());
         self.judge.ordered(key, order, expires_at);
         // A delayed message can't be made visible.
-        let Some(Entry { queue_url, receipt_handle: Some(handle), .. }) = entry else { return };
-        let is_stale = seen_handle.as_ref().is_some_and(|seen| *seen != handle);
+        let Some(Listing { queue_url, receipt_handle: Some(handle), .. }) = entry else { return };
+        let is_stale = seen_handle.as_ref().is_some_and(|seen| **seen != *handle);
         if is_stale {
             self.judge.tally.count(Seen::Fault(Fault::HandleStale));
         }
-        let handle = seen_handle.unwrap_or(handle);
+        let handle = seen_handle.unwrap_or(handle.into());
         if self.happens(of, Fault::CallUnsent) {
             return;
         }
@@ -301,7 +356,7 @@ impl World {
         for nth in 0..self.choices.pick(of, "shown", &[1, 1, 4]) {
             let most = if nth == 0 { 60 } else { 20_000 };
             delay += self.choices.millis(of, "shown after", 2..=most);
-            let (queue_url, handle) = (queue_url.clone(), handle.clone());
+            let (queue_url, handle) = (Rc::clone(&queue_url), handle.clone());
             self.after(delay, move |world| {
                 // The message may be deleted by now.
                 let sqs = &mut world.cloud.sqs;
@@ -314,7 +369,7 @@ impl World {
     /// ends while a handler has its message.
     pub fn end_order(&mut self, trace: &str) {
         let Some((key, wanted_until)) = self.judge.order_of(trace) else { return };
-        let Some(claim) = self.table.claims.get_mut(&key) else { return };
+        let Some(claim) = self.table.claims.get_mut(key.as_str()) else { return };
         let is_near =
             |end: Timestamp| between(self.now, end).max(between(end, self.now)) <= ORDER_END_MARGIN;
         let end = claim.expires_at.max(wanted_until);
