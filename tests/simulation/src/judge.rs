@@ -84,6 +84,10 @@ pub struct Judge {
     /// How late each attempt of an outage was, by target, and the backlogs of all retry queues.
     pub lateness: BTreeMap<usize, Lateness>,
     pub backlogs: Vec<Backlog>,
+    /// How many failures wait for an act, and the most that ever did at once.
+    pub waiting: Waiting,
+    /// How many retries of the target of an outage were accepted during the outage.
+    pub retried_while_down: u64,
     pub dead_letters: u64,
     plan: Rc<Plan>,
     pub events: Vec<Event>,
@@ -133,6 +137,23 @@ pub struct Event {
 pub struct Backlog {
     since: Option<Timestamp>,
     pub longest: Duration,
+}
+
+#[derive(Default)]
+pub struct Waiting {
+    now: u64,
+    pub most: u64,
+}
+
+impl Waiting {
+    fn begins(&mut self) {
+        self.now += 1;
+        self.most = self.most.max(self.now);
+    }
+
+    fn ends(&mut self) {
+        self.now -= 1;
+    }
 }
 
 /// An invocation that has not ended yet.
@@ -332,6 +353,9 @@ impl Judge {
         let Some(&index) = self.by_trace.get(trace) else { return };
         let case = &mut self.cases[index];
         case.acts += 1;
+        if case.acts == 1 {
+            self.waiting.ends();
+        }
         let event = case.of.event;
         self.story.tell(self.now, event, || "its record is too large to be passed on".to_owned());
         self.tally.count(Seen::Step("lost on its way"));

@@ -11,6 +11,7 @@ mod choices;
 mod dice;
 mod judge;
 mod notes;
+mod outages;
 mod payload;
 mod plan;
 mod rules;
@@ -85,6 +86,9 @@ enum Command {
         /// How many seeds are played.
         #[arg(long, default_value_t = 1)]
         seeds: u64,
+        /// Print the figures as JSON, one line for each seed.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         outage: Outage,
     },
@@ -121,7 +125,9 @@ fn main() -> ExitCode {
             let plan = if flawless { plan.flawless(Duration::from_hours(down)) } else { plan };
             day(started, plan, metrics.as_deref())
         }
-        Command::Outage { seeds, outage } => (0..seeds).all(|seed| outage_of(outage, seed)),
+        Command::Outage { seeds, json, outage } => {
+            (0..seeds).all(|seed| outages::play_and_tell(outage, seed, json))
+        }
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -210,30 +216,4 @@ fn day(started: Instant, plan: Plan, metrics: Option<&Path>) -> bool {
         println!("can't write metrics: {error}");
     }
     ended.violation.is_none() && unwritten.is_none()
-}
-
-fn outage_of(outage: Outage, seed: u64) -> bool {
-    let ended = play(Plan::of_outage(outage, seed), false);
-    let after = |share| run::recovered_after(&ended, outage, share).unwrap_or_default().as_secs();
-    println!(
-        "seed {seed}: {} events; first success {} s after the outage, 95 % {} s; a step {} ms late at most",
-        ended.events.len(),
-        after(0),
-        after(95),
-        ended.late_step.as_millis(),
-    );
-    for (target, lateness) in &ended.lateness {
-        println!(
-            "  function {target}: {} attempts; late by {:.1} s (p50), {:.1} s (p99), {:.1} s at most; no place for a batch for {:.1} s at most",
-            lateness.attempts(),
-            lateness.at(50).as_secs_f64(),
-            lateness.at(99).as_secs_f64(),
-            lateness.at(100).as_secs_f64(),
-            ended.backlogs[*target].longest.as_secs_f64(),
-        );
-    }
-    if let Some(violation) = &ended.violation {
-        println!("{violation}");
-    }
-    ended.violation.is_none()
 }

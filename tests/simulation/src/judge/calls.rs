@@ -170,6 +170,8 @@ impl Judge {
         let open =
             Open { attempt: next.attempt, initial, trace, is_unwrapped: false, ..case.of.clone() };
         let open = self.accepted_unwrapped(of, request_id, open);
+        let is_down = open.target == 0 && self.now.timestamp_millis() < self.calm_at();
+        self.retried_while_down += u64::from(is_down);
         self.retried(open.target, request_id);
         self.open.insert(Arc::clone(request_id), open);
     }
@@ -208,6 +210,9 @@ impl Judge {
             None => case.permits += 1,
         }
         case.acts += 1;
+        if case.acts == 1 {
+            self.waiting.ends();
+        }
         case.is_order_open &= case.order == Some(Order::Cancel) && is_read && how != "cancelled";
         let (acts, permits, event) = (case.acts, case.permits, case.of.event);
         self.story.tell(self.now, event, || format!("run {run}: {how}"));

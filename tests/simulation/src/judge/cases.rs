@@ -315,6 +315,7 @@ impl Judge {
         }
         let trace = Arc::clone(&case.of.trace);
         let index = self.cases.add(case);
+        self.waiting.begins();
         self.by_trace.insert(trace, index);
     }
 

@@ -379,7 +379,7 @@ impl Judge {
         true
     }
 
-    fn calm_at(&self) -> Millis {
+    pub fn calm_at(&self) -> Millis {
         crate::world::BEGAN_AT as Millis + self.plan.calm_after.as_millis() as Millis
     }
 }

@@ -1,0 +1,163 @@
+//! Plays an outage of one function, and tells what was seen of it.
+
+use std::time::Duration;
+
+use comeback_core::time::{at_millis, between, later};
+use serde_json::{Value, json};
+
+use crate::{
+    judge::Judge,
+    plan::{Outage, Plan},
+    world::{BEGAN_AT, play},
+};
+
+/// How long after an outage this many percent of its events have succeeded that had failed.
+pub fn recovered_after(ended: &Judge, outage: Outage, percent: usize) -> Option<Duration> {
+    let until = later(at_millis(BEGAN_AT), outage.lasts());
+    let at = ended.recovered.get(ended.recovered.len() * percent / 100)?;
+    Some(between(until, *at))
+}
+
+/// Prints the figures of an outage. Returns whether all rules held.
+pub fn play_and_tell(outage: Outage, seed: u64, as_json: bool) -> bool {
+    let ended = play(Plan::of_outage(outage, seed), false);
+    if as_json {
+        println!("{}", figures(&ended, outage));
+    } else {
+        tell(&ended, outage, seed);
+    }
+    if let Some(violation) = &ended.violation {
+        println!("{violation}");
+    }
+    ended.violation.is_none()
+}
+
+fn tell(ended: &Judge, outage: Outage, seed: u64) {
+    let after = |share| recovered_after(ended, outage, share).unwrap_or_default().as_secs();
+    println!(
+        "seed {seed}: {} events, {} waited at once; {} retries while down; first success {} s after the outage, 95 % {} s; a step {} ms late at most",
+        ended.events.len(),
+        ended.waiting.most,
+        ended.retried_while_down,
+        after(0),
+        after(95),
+        ended.late_step.as_millis(),
+    );
+    for (target, lateness) in &ended.lateness {
+        println!(
+            "  function {target}: {} attempts; late by {:.1} s (p50), {:.1} s (p99), {:.1} s at most; no place for a batch for {:.1} s at most",
+            lateness.attempts(),
+            lateness.at(50).as_secs_f64(),
+            lateness.at(99).as_secs_f64(),
+            lateness.at(100).as_secs_f64(),
+            ended.backlogs[*target].longest.as_secs_f64(),
+        );
+    }
+}
+
+fn figures(ended: &Judge, outage: Outage) -> Value {
+    let after = |share| recovered_after(ended, outage, share).map(|after| after.as_secs());
+    let late = |target: usize, percent| {
+        ended.lateness.get(&target).map(|lateness| lateness.at(percent).as_secs_f64())
+    };
+    json!({
+        "events": ended.events.len(),
+        "waited_at_once": ended.waiting.most,
+        "retries_while_down": ended.retried_while_down,
+        "first_success_after": after(0),
+        "recovered_after": after(95),
+        "a_late_p50": late(0, 50),
+        "a_late_p99": late(0, 99),
+        "a_late_max": late(0, 100),
+        "b_late_max": late(1, 100),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::notes::Seen;
+
+    const OUTAGE: Outage = Outage {
+        minutes: 6,
+        rate: 10,
+        arrivals: 360,
+        capacity: u64::MAX,
+        in_flight_max: 100_000,
+        probe: true,
+        register: true,
+        neighbour: 1,
+        batches: 10,
+        concurrency: 1_000,
+        reserved: None,
+    };
+
+    fn played(outage: Outage, seed: u64) -> Judge {
+        let ended = play(Plan::of_outage(outage, seed), false);
+        assert!(ended.violation.is_none(), "{outage:?}, seed {seed}: {:?}", ended.violation);
+        ended
+    }
+
+    /// Without probes, the judge checks that no attempt is late.
+    #[test]
+    fn an_outage_larger_than_the_limit_delays_nobody_and_loses_nothing() {
+        let ended =
+            played(Outage { probe: false, register: false, in_flight_max: 500, ..OUTAGE }, 0);
+        let delays = ended.tally.seen.get(&Seen::Step("delays")).copied();
+        assert!(delays > Some(2_000), "{delays:?}");
+    }
+
+    /// The longest lateness of an attempt of a function that is on time. Visibility timeouts are in whole seconds.
+    const ON_TIME: Duration = Duration::from_millis(1_500);
+
+    fn latest(ended: &Judge, target: usize) -> Duration {
+        ended.lateness[&target].at(100)
+    }
+
+    #[test]
+    fn an_outage_for_which_its_mapping_has_too_few_places_delays_no_other_function() {
+        let few =
+            Outage { rate: 20, minutes: 3, arrivals: 180, batches: 2, probe: false, ..OUTAGE };
+        let ended = played(Outage { register: false, ..few }, 0);
+        assert!(latest(&ended, 0) > Duration::from_secs(5), "{:?}", latest(&ended, 0));
+        assert!(latest(&ended, 1) <= ON_TIME, "{:?}", latest(&ended, 1));
+        let ended = played(Outage { register: false, batches: 10, ..few }, 0);
+        assert!(latest(&ended, 0) <= ON_TIME, "{:?}", latest(&ended, 0));
+    }
+
+    #[test]
+    fn an_outage_that_uses_up_the_accounts_concurrency_delays_others_unless_the_handler_has_its_own()
+     {
+        let rate = Outage { rate: 20, minutes: 3, arrivals: 180, probe: false, ..OUTAGE };
+        let small = Outage { concurrency: 60, register: false, ..rate };
+        let ended = played(small, 0);
+        assert!(latest(&ended, 1) > Duration::from_secs(5), "{:?}", latest(&ended, 1));
+        let ended = played(Outage { reserved: Some(20), ..small }, 0);
+        assert!(latest(&ended, 1) <= ON_TIME, "{:?}", latest(&ended, 1));
+    }
+
+    #[test]
+    fn a_large_backlog_is_retried_as_fast_as_its_target_takes_it() {
+        let outage = Outage { capacity: 25, ..OUTAGE };
+        let most = recovered_after(&played(outage, 0), outage, 95).unwrap();
+        let alone = Duration::from_secs(outage.rate * outage.arrivals / outage.capacity);
+        assert!(most <= alone + Duration::from_mins(5), "{most:?} instead of {alone:?}");
+    }
+
+    #[test]
+    fn a_step_is_taken_within_ten_seconds_and_recovery_seen_within_seventy_however_events_arrive() {
+        for (rate, arrivals) in [(1, 60), (2, 150), (5, 30), (10, 60), (20, 180)] {
+            for (register, seed) in [(false, 0), (true, 1), (true, 2)] {
+                let outage = Outage { rate, arrivals, register, ..OUTAGE };
+                let ended = played(outage, seed);
+                let what = format!("{outage:?}, seed {seed}");
+                assert!(ended.opened, "{what}: no circuit has opened");
+                let late = ended.late_step;
+                assert!(late <= Duration::from_secs(10), "{what}: {late:?} late");
+                // The run of the probe takes up to two seconds.
+                let first = recovered_after(&ended, outage, 0).unwrap();
+                assert!(first <= Duration::from_secs(72), "{what}: after {first:?}");
+            }
+        }
+    }
+}
