@@ -27,7 +27,7 @@ const COUNT_LAG: Duration = Duration::from_mins(1);
 /// The minimum time between two requests of a handler for the count.
 const COUNT_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How long a count is remembered.
+/// How long a count is remembered, and how many handlers it implies.
 const COUNT_RETENTION: Duration = Duration::from_mins(3);
 
 /// After this many waits in about a minute, a handler asks for the count even if its batches are small.
@@ -145,11 +145,12 @@ impl Gauge {
     fn estimate(&mut self, now: Timestamp) -> u64 {
         self.advance(now);
         let recent = |(at, _): &(Timestamp, u64)| between(*at, now) <= COUNT_RETENTION;
-        let counted = self.counted.filter(recent).map_or(0, |(_, count)| count);
+        let counted = self.counted.filter(recent);
+        let (counted, peers) = counted.map_or((0, 0), |(_, count)| (count, self.peers));
         // A message that stays for half a minute counts half, because the count is a minute late.
         let stays = self.put.iter().take(PARTS + 1).map(|put| put.stay);
         let stay = stays.fold(Duration::ZERO, Duration::saturating_add);
-        let peers = self.peers.max(PEERS_MIN);
+        let peers = peers.max(PEERS_MIN);
         let uncounted = stay.saturating_mul(peers).as_millis().div_ceil(COUNT_LAG.as_millis());
         counted.saturating_add(u64::try_from(uncounted).unwrap_or(u64::MAX))
     }
@@ -302,6 +303,16 @@ mod tests {
         assert_eq!(gauge.estimate(after(59)), 25_000);
         assert_eq!(gauge.estimate(after(74)), 25_000, "the count may be a minute late");
         assert_eq!(gauge.estimate(after(136)), 0);
+    }
+
+    #[test]
+    fn how_many_handlers_the_counts_imply_is_forgotten_three_minutes_after_the_last() {
+        let mut gauge = Gauge::default();
+        gauge.count(0, NOW);
+        gauge.count(3_000, after(15));
+        gauge.keep(HOUR, after(195));
+        assert_eq!(gauge.estimate(after(195)), 3_000 + u64::from(PEERS_MAX));
+        assert_eq!(gauge.estimate(after(196)), u64::from(PEERS_MIN));
     }
 
     #[test]
