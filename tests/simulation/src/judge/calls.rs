@@ -229,8 +229,8 @@ impl Judge {
     /// Whether a message of this run may have a fault that may fork a chain. Forks multiply: without a limit, one event
     /// would have thousands.
     pub fn may_fork(&self, run: u64) -> bool {
-        let may = |case: usize| self.events[self.cases[case].of.event].may_fork();
-        self.runs.get(&run).is_none_or(|run| run.iter().all(|message| may(message.case)))
+        let may = |message: &Delivery| self.may_be_repeated(message.case);
+        self.runs.get(&run).is_none_or(|run| run.iter().all(may))
     }
 
     /// Nothing goes wrong with this call, so the handler will be told whether its acts were accepted.

@@ -348,7 +348,7 @@ impl Judge {
         let index = *self.by_trace.get(trace)?;
         let case = &self.cases[index];
         let may_be = !case.strange || self.joined.contains_key(&index);
-        let may = may_be && self.events[case.of.event].may_fork();
+        let may = may_be && self.may_be_repeated(index);
         may.then_some((index, case.of.target))
     }
 

@@ -122,7 +122,14 @@ impl Judge {
 
     /// Whether a queue may refuse a message that is sent again. With each part that it refuses, the others come twice.
     pub fn may_refuse(&self, of: Subject) -> bool {
-        of.part.is_none() || self.events[self.cases[of.case].of.event].may_fork()
+        of.part.is_none() || self.may_be_repeated(of.case)
+    }
+
+    /// Whether a failure, and each of those that its notice tells of, may have a fault that repeats its message.
+    pub fn may_be_repeated(&self, index: usize) -> bool {
+        let may = |case: usize| self.events[self.cases[case].of.event].may_fork();
+        let parts = self.joined.get(&index);
+        may(index) && parts.is_none_or(|parts| parts.iter().all(|part| may(part.case)))
     }
 
     /// A queue has accepted a part.

@@ -130,13 +130,13 @@ impl World {
         let others = self.choices.number(of, "records beside those it tells", least..=2);
         for _ in 0..others {
             let record = match self.choices.number(of, "a record beside others", 0..=3) {
-                0 => "7".to_owned(),
                 1 => r#"{"eventSource": "aws:sqs"}"#.to_owned(),
                 2 => first.0.replace("ObjectCreated:Put", "ObjectRemoved:Delete"),
-                _ => {
+                3 if self.judge.repeatable(&first.1).is_some() => {
                     held.push(first.clone());
                     continue;
                 }
+                _ => "7".to_owned(),
             };
             let trace: Arc<str> = self.trace().into();
             let id = format!("beside-records-{}", self.judge.events.len());
