@@ -136,6 +136,18 @@ mod tests {
         assert!(latest(&ended, 1) <= ON_TIME, "{:?}", latest(&ended, 1));
     }
 
+    /// Two minutes of an outage of which `docs/design/outages-probed.md` has twenty, with five times as many failures a
+    /// second.
+    #[test]
+    fn thousands_of_events_that_wait_at_once_stall_no_queue_and_delay_no_other_function() {
+        let large = Outage { rate: 200, arrivals: 120, batches: 1_000, ..OUTAGE };
+        let ended = played(Outage { concurrency: 10_000, in_flight_max: 5_000, ..large }, 0);
+        assert!(ended.waiting.most > 20_000, "{}", ended.waiting.most);
+        let delays = ended.tally.seen.get(&Seen::Step("delays")).copied();
+        assert!(delays > Some(20_000), "{delays:?}");
+        assert!(latest(&ended, 1) <= ON_TIME, "{:?}", latest(&ended, 1));
+    }
+
     #[test]
     fn a_large_backlog_is_retried_as_fast_as_its_target_takes_it() {
         let outage = Outage { capacity: 25, ..OUTAGE };
