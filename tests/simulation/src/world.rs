@@ -231,8 +231,8 @@ impl World {
         (self.judge, self.choices.outcome(has_ended))
     }
 
-    /// Whether the cloud may do something now. Most steps change nothing there, and a look at all of it costs as much as
-    /// the step.
+    /// Whether the cloud may do something now. Most steps change nothing there, and a look at all of it costs as much
+    /// as the step.
     fn may_the_cloud_act(&self) -> bool {
         self.cloud.is_touched()
             || self.cloud_wakes_at.is_some_and(|at| at <= self.now)
