@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import random
 import re
 import signal
 import socket
@@ -41,9 +42,12 @@ def with_folders(folder: Path, *command: str) -> list[str]:
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A port that nobody listens on, below those that the kernel gives to connections."""
+    while True:
+        port = random.randrange(20_000, 32_768)
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 class Answer(NamedTuple):
