@@ -11,9 +11,9 @@ excludes the start of the process. The start-up time comes from the short run an
 memory comes from the long run. Each figure is the median of the rounds, with the minimum and the maximum.
 
 Beside that, the handler runs in each round with what a function's way of retries needs: an envelope with a ledger (a
-function with the layer is the same for the handler), or no envelope (`TRANSPARENT`); and with a policy for errors, the
-last of which is that of all messages. The second table compares these. With `--before`, it also has an earlier build of
-the handler, to see what a change costs those who don't use it.
+function with the layer is the same for the handler), or no envelope (`TRANSPARENT`). It also runs with policies for six
+errors, of which all failures here have the last one. The second table compares these. With `--before` it also has an
+earlier build of the handler: it shows what a change costs those who don't use it.
 
 A slow result doesn't fail the bench, because times depend on the machine. The table shows which goals are reached, and
 the exit code only says whether measuring worked.

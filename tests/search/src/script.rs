@@ -313,26 +313,17 @@ fn killed_after(steps: &[(State, Step)], begin: usize) -> Option<usize> {
     };
     let mut arrivals = 0;
     for (state, step) in &steps[begin + 1..] {
-        match step {
-            Step::Call { handler, way, .. } if is_of_run(state, *handler) => {
-                arrivals += match way {
-                    Way::Unsent => 1,
-                    Way::Answered | Way::Lost | Way::Partly => 2,
-                    Way::Repeated => 3,
-                }
-            }
-            Step::Crash(handler) if is_of_run(state, *handler) => return Some(arrivals),
-            Step::Call { .. }
-            | Step::Crash(_)
-            | Step::Deliver(_)
-            | Step::Copy(_)
-            | Step::Report(_)
-            | Step::Order(..)
-            | Step::Pause(_)
-            | Step::End(..)
-            | Step::Redrive(_)
-            | Step::Time
-            | Step::Late => {}
+        if let Step::Call { handler, way, .. } = step
+            && is_of_run(state, *handler)
+        {
+            arrivals += match way {
+                Way::Unsent => 1,
+                Way::Answered | Way::Lost | Way::Partly => 2,
+                Way::Repeated => 3,
+            };
+        }
+        if matches!(step, Step::Crash(handler) if is_of_run(state, *handler)) {
+            return Some(arrivals);
         }
     }
     None
@@ -342,18 +333,9 @@ fn killed_after(steps: &[(State, Step)], begin: usize) -> Option<usize> {
 fn copied_at(steps: &[(State, Step)], begin: usize, times: &[Millis]) -> Option<Millis> {
     let Step::Deliver(numbers) = &steps[begin].1 else { return None };
     let is_it = |number: &u16| numbers.contains(number);
-    let is_about = |step: &Step| match step {
-        Step::Copy(number) => is_it(number),
-        Step::Deliver(others) => others.iter().any(is_it),
-        Step::Call { .. }
-        | Step::Crash(_)
-        | Step::Report(_)
-        | Step::Order(..)
-        | Step::Pause(_)
-        | Step::End(..)
-        | Step::Redrive(_)
-        | Step::Time
-        | Step::Late => false,
+    let is_about = |step: &Step| {
+        matches!(step, Step::Copy(number) if is_it(number))
+            || matches!(step, Step::Deliver(others) if others.iter().any(is_it))
     };
     let mut next = (begin + 1..steps.len()).filter(|nth| is_about(&steps[*nth].1));
     next.next().filter(|nth| matches!(steps[*nth].1, Step::Copy(_))).map(|nth| times[nth])

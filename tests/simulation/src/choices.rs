@@ -27,6 +27,12 @@ const YES: &str = "";
 /// Before a time of the world, in milliseconds from its beginning, at which a duration ends.
 const UNTIL: &str = "until ";
 
+/// When an event is sent, counted from the one before.
+pub const SENT_AFTER: &str = "sent after";
+
+/// The target of an event, or of a stranger's message.
+pub const TARGET: &str = "target";
+
 /// What is chosen, by name. A choice that is not here is the plain one.
 pub type Told = BTreeMap<String, String>;
 
@@ -133,7 +139,7 @@ impl Named {
         if *times > 1 { format!("{name} #{times}") } else { name }
     }
 
-    fn is_told(&mut self, name: &str) -> Option<String> {
+    fn value_of(&mut self, name: &str) -> Option<String> {
         let told = self.told.as_ref()?.get(name)?.clone();
         self.made.insert(name.to_owned(), told.clone());
         Some(told)
@@ -199,7 +205,7 @@ impl Choices {
             }
             return value;
         }
-        let Some(told) = named.is_told(&name) else { return plain };
+        let Some(told) = named.value_of(&name) else { return plain };
         read(&told).unwrap_or_else(|expected| {
             named.expected(&name, &expected, &told);
             plain
@@ -258,7 +264,7 @@ impl Choices {
         let is_named = self.are_named();
         let draw = |dice: &mut Dice| {
             let index = dice.index(choices.len());
-            // What is equal is the same choice.
+            // Equal values have the same text, so each counts as the first of them.
             if is_named { place(&format!("{:?}", choices[index])).unwrap_or(index) } else { index }
         };
         let write = |index: &usize| format!("{:?}", choices[*index]);

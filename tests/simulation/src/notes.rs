@@ -234,6 +234,25 @@ pub enum Trouble {
     CallsThrottled,
 }
 
+impl Trouble {
+    /// The kind of participant that has it, as scripts name it.
+    pub fn part(self) -> &'static str {
+        match self {
+            Self::HandlerThrottled | Self::BadDeploy => "handler",
+            Self::MappingOff | Self::QueueCrowded | Self::SendDenied => "queue",
+            Self::CallsThrottled => "world",
+            Self::TargetDown
+            | Self::TargetFlaps
+            | Self::TargetPaused
+            | Self::TargetDeleted
+            | Self::RetriesPaused
+            | Self::TargetRenamed
+            | Self::AccessDenied
+            | Self::BucketDenied => "target",
+        }
+    }
+}
+
 /// A fault that a world can have. `clap` derives the list of all of them.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, ValueEnum)]
 pub enum Fault {

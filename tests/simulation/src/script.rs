@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::{
     choices::{How, Outcome, Told},
     judge::Judge,
-    notes::{Seen, Trouble},
+    notes::Seen,
     plan::{HandlerPlan, Plan, QueuePlan, Spell, TargetPlan},
     world::{check_settings, play_as},
 };
@@ -180,20 +180,12 @@ impl Script {
             });
         }
         for (number, spell) in plan.spells.iter().enumerate() {
-            let (what, count) = match spell.trouble {
-                Trouble::HandlerThrottled | Trouble::BadDeploy => ("handler", handlers),
-                Trouble::MappingOff | Trouble::QueueCrowded | Trouble::SendDenied => {
-                    ("queue", queues)
-                }
-                Trouble::CallsThrottled => ("world", 1),
-                Trouble::TargetDown
-                | Trouble::TargetFlaps
-                | Trouble::TargetPaused
-                | Trouble::TargetDeleted
-                | Trouble::RetriesPaused
-                | Trouble::TargetRenamed
-                | Trouble::AccessDenied
-                | Trouble::BucketDenied => ("target", targets),
+            let what = spell.trouble.part();
+            let count = match what {
+                "handler" => handlers,
+                "queue" => queues,
+                "target" => targets,
+                _ => 1,
             };
             fits(("spell", number), what, spell.number, count);
         }

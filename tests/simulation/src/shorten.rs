@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, ops::Range};
 use serde_json::Value;
 
 use crate::{
-    choices::{How, Told},
+    choices::{How, SENT_AFTER, TARGET, Told},
     judge::Judge,
     notes::{Check, Seen},
     plan::Plan,
@@ -23,12 +23,6 @@ const STEPS_MAX: u64 = 800_000;
 
 /// In how many chunks choices are left out.
 const CHUNKS_MAX: usize = 64;
-
-/// When an event is sent, counted from the one before.
-const SENT_AFTER: &str = "sent after";
-
-/// The target of an event.
-const TARGET: &str = "target";
 
 /// What a shorter script must have in common with its world.
 pub struct Shows {
@@ -161,6 +155,7 @@ impl Shortening {
     }
 
     fn leave_out_parts(&mut self) {
+        let is_target = |name: &str| name.split_once(": ").is_some_and(|(_, what)| what == TARGET);
         for number in (0..self.script.spells.len()).rev() {
             let mut script = self.script.clone();
             script.spells.remove(number);
@@ -173,33 +168,27 @@ impl Shortening {
             shift(&mut script.world, "forging", number);
             // Events choose among the targets in the order of their names.
             for (name, value) in &mut script.told {
-                let chosen = value.parse().ok().filter(|_| name.ends_with(&format!(": {TARGET}")));
+                let chosen = value.parse().ok().filter(|_| is_target(name));
                 if let Some(chosen) = chosen.filter(|chosen: &usize| *chosen > number) {
                     *value = (chosen - 1).to_string();
                 }
             }
-            script.told.retain(|name, value| !(name.ends_with(": target") && value == "0"));
-            for spell in &mut script.spells {
-                let is_of_target = spell.get("trouble").and_then(Value::as_str).is_none_or(|it| {
-                    it.starts_with("Target")
-                        || ["RetriesPaused", "AccessDenied", "BucketDenied"].contains(&it)
-                });
-                if is_of_target {
-                    shift(spell, "number", number);
-                }
-            }
+            script.told.retain(|name, value| !(is_target(name) && value == "0"));
+            shift_spells(&mut script, "target", number);
             self.attempt(script);
         }
         for number in (0..self.script.queues.len()).rev() {
             let mut script = self.script.clone();
             script.queues.remove(number);
             script.targets.iter_mut().for_each(|it| shift(it, "queue", number));
+            shift_spells(&mut script, "queue", number);
             self.attempt(script);
         }
         for number in (0..self.script.handlers.len()).rev() {
             let mut script = self.script.clone();
             script.handlers.remove(number);
             script.queues.iter_mut().for_each(|it| shift(it, "handler", number));
+            shift_spells(&mut script, "handler", number);
             self.attempt(script);
         }
     }
@@ -231,6 +220,16 @@ fn shift(part: &mut Part, member: &str, gone: usize) {
         && let Some(old) = number.as_u64().filter(|old| *old > gone as u64)
     {
         *number = (old - 1).into();
+    }
+}
+
+/// The troubles of participants of this kind, after one that has gone.
+fn shift_spells(script: &mut Script, kind: &str, gone: usize) {
+    let troubles: Vec<_> = script.plan().spells.iter().map(|spell| spell.trouble).collect();
+    for (spell, trouble) in script.spells.iter_mut().zip(troubles) {
+        if trouble.part() == kind {
+            shift(spell, "number", gone);
+        }
     }
 }
 

@@ -30,8 +30,8 @@ async fn all_events_of_an_overflow_come_back_though_handlers_are_killed() {
         [("BASE_BACKOFF", "10s"), ("MAX_BACKOFF", "10s"), ("IN_FLIGHT_MAX", &*delays_from)];
     let plan = Plan { in_flight_max: Some(IN_FLIGHT_MAX), ..Plan::quick(&settings) };
     let retry_loop = plan.deploy().await;
-    // Largest counts of a queue's messages so far.
-    let more = |most: [u32; 3], counts: [u32; 3]| {
+    // Of each count of the queue's messages, the larger one.
+    let larger = |most: [u32; 3], counts: [u32; 3]| {
         std::array::from_fn(|place| most[place].max(counts[place]))
     };
     let enqueue = async {
@@ -39,7 +39,7 @@ async fn all_events_of_an_overflow_come_back_though_handlers_are_killed() {
         for part in 0..10 {
             let events = part * OVERFLOW / 10..(part + 1) * OVERFLOW / 10;
             retry_loop.enqueue(&events.map(record).collect::<Vec<_>>()).await;
-            most = more(most, retry_loop.counts(&retry_loop.retry_queue).await);
+            most = larger(most, retry_loop.counts(&retry_loop.retry_queue).await);
             if part % 4 == 3 {
                 kill_all(&retry_loop.handlers()).await;
             }
@@ -59,13 +59,13 @@ async fn all_events_of_an_overflow_come_back_though_handlers_are_killed() {
             let payload: Value = serde_json::from_str(&run.payload).unwrap();
             succeeded.insert(payload["_original_payload"]["id"].as_u64().unwrap());
             if succeeded.len() % 50 == 0 {
-                most = more(most, retry_loop.counts(&retry_loop.retry_queue).await);
+                most = larger(most, retry_loop.counts(&retry_loop.retry_queue).await);
             }
         }
         most
     };
     let (sending, reading) = tokio::join!(enqueue, read);
-    let most = more(sending, reading);
+    let most = larger(sending, reading);
     let [_, in_flight, delayed] = most;
     assert!(in_flight <= IN_FLIGHT_MAX && delayed > IN_FLIGHT_MAX, "{most:?}");
     assert_eq!(retry_loop.settled(&mut journal).await, (0, 0));

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::{World, build::relay_queue};
 use crate::{
-    choices::Of,
+    choices::{Of, SENT_AFTER, TARGET},
     judge::Stranger,
     notes::{Fault, Seen},
     payload::{self, Foreign, METADATA, envelope, metadata},
@@ -35,7 +35,7 @@ impl World {
     /// Spreads the next of `count` steps over the time of sending.
     pub fn plan_sending(&mut self, of: Of, count: u64, step: fn(&mut Self)) {
         let gap = self.plan.sending / (count as u32).max(1);
-        let delay = self.choices.within(of, "sent after", Duration::ZERO, 2 * gap);
+        let delay = self.choices.within(of, SENT_AFTER, Duration::ZERO, 2 * gap);
         self.after(delay, step);
     }
 
@@ -50,10 +50,10 @@ impl World {
         let nth = match (self.plan.outage, forging) {
             // Now and then it is an event of the other function.
             (Some(Outage { rate, neighbour, .. }), _) => {
-                usize::from(self.choices.number(of, "target", 1..=rate + neighbour) > rate)
+                usize::from(self.choices.number(of, TARGET, 1..=rate + neighbour) > rate)
             }
             (None, Some(nth)) if self.choices.happens(of, "to the forged", 0.9) => nth,
-            (None, _) => self.choices.index(of, "target", self.targets.len()),
+            (None, _) => self.choices.index(of, TARGET, self.targets.len()),
         };
         let Some((name, &target)) = self.targets.iter().nth(nth) else { return };
         let name = Arc::clone(name);
@@ -169,7 +169,7 @@ impl World {
         let (number, queue, stranger) = match plan.attack {
             Some(attack) => self.hostile(of, attack, &id),
             None => {
-                let number = self.choices.index(of, "target", plan.targets.len());
+                let number = self.choices.index(of, TARGET, plan.targets.len());
                 let target = &plan.targets[number];
                 if let Form::Bucket(notices) = target.form {
                     return self.put_strange(of, number, notices, &id);
