@@ -161,10 +161,11 @@ fn replay(seed: u64, event: Option<usize>) -> bool {
 }
 
 fn shorten(seed: u64, see: Vec<String>) -> bool {
+    let wanted = see.join(", ");
     let shortest = shortest(&Plan::of(seed), see.into_iter().collect());
     match &shortest {
         Some(script) => print!("{script}"),
-        None => println!("expected to see that in world {seed}, got nothing of it"),
+        None => println!("expected to see {wanted:?} in world {seed}, got nothing of it"),
     }
     shortest.is_some()
 }
