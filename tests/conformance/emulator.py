@@ -84,12 +84,12 @@ class Function(NamedTuple):
 
 class Rie:
     def __init__(self, rie: Path, function: Function) -> None:
-        self._port, api, proxy = free_port(), free_port(), free_port()
+        self._port, self._api, proxy = free_port(), free_port(), free_port()
         # Tells the processes of this environment from others.
         self._mark = f"WITNESS={self._port}"
         command = [
             str(rie),
-            f"--runtime-api-address=127.0.0.1:{api}",
+            f"--runtime-api-address=127.0.0.1:{self._api}",
             f"--runtime-interface-emulator-address=127.0.0.1:{self._port}",
             *function.command,
         ]
@@ -116,19 +116,26 @@ class Rie:
         )
 
     def invoke(self, payload: bytes, **headers: str) -> Answer:
-        """Invokes the function, as soon as RIE listens."""
-        while True:
-            connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE_SECONDS)
-            try:
-                connection.connect()
-                break
-            except ConnectionRefusedError:
-                if self.ended_within(0.02):
-                    raise RuntimeError(f"expected RIE to listen, it ended:\n{self.told()}") from None
+        """Invokes the function, as soon as RIE listens.
+
+        RIE may accept an invocation, and start the function, before its Runtime API listens.
+        """
+        self._connected(self._api).close()
+        connection = self._connected(self._port)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request("POST", "/2015-03-31/functions/function/invocations", payload, named)
         response = connection.getresponse()
         return Answer(response.status, response.read())
+
+    def _connected(self, port: int) -> HTTPConnection:
+        while True:
+            connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+            try:
+                connection.connect()
+                return connection
+            except ConnectionRefusedError:
+                if self.ended_within(0.02):
+                    raise RuntimeError(f"expected RIE to listen, it ended:\n{self.told()}") from None
 
     def ended_within(self, seconds: float) -> bool:
         try:
