@@ -16,6 +16,12 @@ use comeback_core::{
 /// start a probe in less time.
 const CLOSED_FOR: Duration = Duration::from_secs(5);
 
+/// While a circuit is closed, a handler writes its counts to it at most once in this time. The time doubles with each
+/// write that met another handler's, up to [`DOUBLED_MAX`] times: a thousand handlers would otherwise write to one item
+/// as often as DynamoDB allows, and most of those writes in vain.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+const DOUBLED_MAX: u32 = 4;
+
 /// The most targets to remember. Records name a target with any version or alias, and anybody who may write to the
 /// queue can invent those.
 const TARGETS_MAX: usize = 1_000;
@@ -33,7 +39,10 @@ pub(crate) struct Remembered {
     /// The marks of the failures that are not reported yet.
     pub failed: Vec<u32>,
     pub permits: Option<Permits>,
-    pub reported_at: Option<Timestamp>,
+    /// When this handler last wrote its counts, or tried to.
+    reported_at: Option<Timestamp>,
+    /// How often the time between two reports has doubled.
+    doubled: u32,
     pub closed_at: Option<Timestamp>,
     pub step_at: Option<Timestamp>,
 }
@@ -79,16 +88,31 @@ impl Remembered {
         self.failed.drain(..excess);
     }
 
+    /// Whether this handler may write its counts.
+    pub fn may_report(&self, now: Timestamp) -> bool {
+        let interval = REPORT_INTERVAL * (1 << self.doubled);
+        self.reported_at.is_none_or(|at| between(at, now) >= interval)
+    }
+
     /// This handler's counts are in the circuit.
     pub fn report(&mut self, now: Timestamp) {
         // No other batch can have added counts meanwhile, because a handler has one batch at a time.
         (self.seen, self.failed) = Default::default();
         self.reported_at = Some(now);
+        self.doubled = self.doubled.saturating_sub(1);
+    }
+
+    /// Another handler has written at the same time, so this one keeps its counts for longer.
+    pub fn postpone_report(&mut self, now: Timestamp) {
+        self.reported_at = Some(now);
+        self.doubled = (self.doubled + 1).min(DOUBLED_MAX);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use comeback_core::time::{at_millis, later};
+
     use super::*;
 
     #[test]
@@ -99,5 +123,23 @@ mod tests {
         }
         assert!(memory.all().len() <= TARGETS_MAX);
         memory.with("orders:2000", |memory| assert_eq!(memory.seen.failed, 1));
+    }
+
+    #[test]
+    fn a_handler_whose_reports_meet_those_of_others_reports_less_often() {
+        let now = at_millis(0);
+        let after = |remembered: &Remembered| {
+            (0..100).find(|&it| remembered.may_report(later(now, Duration::from_secs(it))))
+        };
+        let mut remembered = Remembered::default();
+        assert_eq!(after(&remembered), Some(0));
+        remembered.report(now);
+        assert_eq!(after(&remembered), Some(1));
+        for seconds in [2, 4, 8, 16, 16] {
+            remembered.postpone_report(now);
+            assert_eq!(after(&remembered), Some(seconds));
+        }
+        remembered.report(now);
+        assert_eq!(after(&remembered), Some(8));
     }
 }

@@ -1,15 +1,11 @@
 //! Takes a step of each circuit that matters to a batch.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    time::Duration,
-};
+use std::collections::{BTreeSet, HashSet};
 
 use comeback_core::{
     circuit::{Batch, Circuit, EventAttempt, Pass, Step, WakeUps},
     claim::LOOKS_MAX,
     decision::Decision,
-    time::between,
 };
 use futures_util::future::join_all;
 
@@ -25,9 +21,6 @@ use crate::{
     run::Run,
     task::Task,
 };
-
-/// While a circuit is closed, a handler writes its counts to it at most once in this time.
-const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A step that was taken for a target, and is to be followed up.
 pub(crate) struct Taken<'a> {
@@ -134,7 +127,7 @@ async fn step<'a, L: Ledger, C: Clock>(
             seen: remembered.seen,
             failed: &remembered.failed,
             attempts: &attempts,
-            reports: remembered.reported_at.is_none_or(|at| between(at, now) >= REPORT_INTERVAL),
+            reports: remembered.may_report(now),
             returned: &group.returned,
             due: count(&group.due),
             early: count(&group.early),
@@ -154,6 +147,8 @@ async fn step<'a, L: Ledger, C: Clock>(
             Ok(written) => written,
             Err(NotExchanged::Changed(there)) => {
                 stored = there;
+                remembered.postpone_report(now);
+                memory.with(target, |it| it.postpone_report(now));
                 continue;
             }
             Err(NotExchanged::Fault(_)) => {
