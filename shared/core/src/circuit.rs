@@ -1,8 +1,8 @@
 //! The circuit of a target: whether its events are retried, or only probed because it is down.
 //!
 //! ```text
-//!            nearly all retries fail             CloudWatch says it is down
-//!   closed ──────── a trial ──────▶ suspected ─────────────────────────────▶ open ◀─────────┐
+//!          nearly all of a trial fail            CloudWatch says it is down
+//!   closed ───────────────────────▶ suspected ─────────────────────────────▶ open ◀─────────┐
 //!     ▲ ▲                             │  ▲ one retry a second                 │   it failed │
 //!     │ └─────────────────────────────┘  │                       next probe   ▼             │
 //!     │   it is not down                 │                                 probing ─────────┤

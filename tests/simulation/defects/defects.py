@@ -256,7 +256,7 @@ DEFECTS = [
     ("a probe that can't be made is not given back", "flow/probes/follow_up", "taken.probe.as_ref().filter(|_| !was_made)", "taken.probe.as_ref().filter(|_| false)"),
     ("a circuit opens although CloudWatch has no answer", "core/circuit/steps",
      "(Verdict::Down, Phase::Closed { .. }) =>", "(Verdict::Down | Verdict::Unknown, Phase::Closed { .. } | Phase::Suspected { .. }) =>"),
-    ("the rate doubles although retries fail", "core/circuit/steps", "let good = failed <= taken / 5;", "let good = true;"),
+    ("the rate doubles although retries fail", "core/circuit/steps", "let good = !many(failed, taken);", "let good = true;"),
     ("the rate grows fourfold", "core/circuit/steps", "rate.saturating_mul(2)", "rate.saturating_mul(4)"),
     ("nothing is brought forward", "flow/probes/follow_up", "taken.wakes.filter(|_| run.registers)", "taken.wakes.filter(|_| false)"),
     ("twice as many events are brought forward as may be retried", "core/circuit/steps",

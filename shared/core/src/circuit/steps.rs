@@ -68,8 +68,6 @@ impl Circuit {
             return pass;
         }
         let is_over = is_over(counts.since, WINDOW, now);
-        // Failures that take a minute arrive after more retries were made, so they are never nearly all of them.
-        let may_be_late = is_over && counts.is_sample() && prevails(counts.failed, counts.invoked);
         let counts = if is_over { counts_from(now) } else { counts };
         let counts = Counts {
             since: counts.since,
@@ -77,18 +75,17 @@ impl Circuit {
             failed: counts.failed.saturating_add(failed),
         };
         let cleared = cleared.filter(|it| now < it.until && !is_far(it.until, CLEARED_FOR, now));
-        let is_bad = counts.is_sample() && nearly_all(counts.failed, counts.invoked);
+        let fails = counts.is_sample() && many(counts.failed, counts.invoked);
         match cleared {
-            None if is_bad => self.on_trial(counts, None, Trial::new(now), turn),
-            Some(it) if is_bad && it.ask_at <= now => {
+            None if fails => self.on_trial(counts, None, Trial::new(now), turn),
+            Some(it) if fails && it.ask_at <= now => {
                 let cleared = Some(Cleared { ask_at: later(now, ASK_INTERVAL_CLEARED), ..it });
                 let next = self.with(Phase::Closed { counts, cleared, trial: None });
                 Step { asks: true, next: Some(next), ..pass }
             }
             cleared => {
-                let asks = may_be_late && cleared.is_none();
                 let next = self.with(Phase::Closed { counts, cleared, trial: None });
-                Step { asks, next: Some(next), ..pass }
+                Step { next: Some(next), ..pass }
             }
         }
     }
@@ -114,7 +111,8 @@ impl Circuit {
             return Step { next: step.next.or(Some(suspected)), ..step };
         }
         if trial.is_over(now) {
-            return self.close(None, now);
+            // Failures that take longer than a trial are known to CloudWatch alone.
+            return Step { asks: true, ..self.close(None, now) };
         }
         trial.add(batch.attempts);
         let is_changed = found != Some(&trial);
@@ -221,7 +219,7 @@ impl Circuit {
         // If nothing was brought forward, few retries don't mean that demand is met. The next slice tries it again.
         let few = taken < slice.all(length).min(BROUGHT_MAX) / 2;
         let again = few && slice.missed;
-        let good = failed <= taken / 5;
+        let good = !many(failed, taken);
         let mixed = mixed.saturating_add(u32::from(!good && rate == 1));
         if (few && !again) || rate >= RATE_MAX {
             return self.close(None, now);
@@ -455,6 +453,11 @@ fn cleared(now: Timestamp) -> Cleared {
 /// At least 95 %.
 pub(super) fn nearly_all(failed: u32, invoked: u32) -> bool {
     u64::from(failed) * 20 >= u64::from(invoked) * 19
+}
+
+/// More than a fifth.
+fn many(failed: u32, invoked: u32) -> bool {
+    failed > invoked / 5
 }
 
 fn prevails(failed: u32, invoked: u32) -> bool {

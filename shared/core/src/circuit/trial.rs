@@ -1,9 +1,10 @@
 //! A trial: the retries that decide whether a target is suspected to be down.
 //!
 //! The counts of failures can be forged. Whoever may invoke a function can send it envelopes, as if a handler had, and
-//! let them fail, so that a healthy function seems to fail nearly all of its retries. So these counts alone limit
-//! nothing. They begin a trial: the next retries of all handlers are written into the circuit before they are made, and
-//! only their failures count, each once. A stranger would have to know the request ids of other callers' events.
+//! let them fail, so that a healthy function seems to fail nearly all of its retries. And failures come later than the
+//! retries beside which they are counted. So these counts alone limit nothing. They begin a trial: the next retries of
+//! all handlers are written into the circuit before they are made, and only their failures count, each once. A stranger
+//! would have to know the request ids of other callers' events.
 
 use std::time::Duration;
 

@@ -127,10 +127,10 @@ async fn a_fault_of_the_ledger_makes_no_target_suspected() {
     let handler = world.handler();
     let events = |count| (0..count).map(|nth| format!("event {nth}"));
     world.reads_fail.set(true);
-    // 40 of 120 retries fail.
+    // 20 of 120 retries fail.
     let made = handle_all(&world, &handler, events(120).map(|it| due(&it)).collect()).await;
     assert_eq!(made, ["invoked"; 120]);
-    let failed = events(40).map(|it| returned(&it, &format!("request of {it}"), 1));
+    let failed = events(20).map(|it| returned(&it, &format!("request of {it}"), 1));
     handle_all(&world, &handler, failed.collect()).await;
     world.reads_fail.set(false);
     let made =
@@ -139,7 +139,7 @@ async fn a_fault_of_the_ledger_makes_no_target_suspected() {
     let circuits = world.circuits.borrow();
     let circuit: Value = serde_json::from_str(circuits[TARGET].text.as_deref().unwrap()).unwrap();
     let counts = &circuit["phase"]["closed"]["counts"];
-    assert_eq!((&counts["invoked"], &counts["failed"]), (&json!(160), &json!(40)), "{circuit}");
+    assert_eq!((&counts["invoked"], &counts["failed"]), (&json!(160), &json!(20)), "{circuit}");
 }
 
 /// A caller sends the function envelopes, as if handlers had sent them, and lets them fail.
