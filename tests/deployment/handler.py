@@ -188,10 +188,10 @@ def failed(payload: str, request_id: str, at: int) -> str:
 
 def opened_circuit(now: int) -> dict[str, Any]:
     """The ledger's item of a function after CloudWatch has said that it is down."""
-    # Half as many retries fail as are made. When these counts are older than a minute, the handler asks CloudWatch.
+    # More than a fifth of the retries fail, so the next ones are a trial. Two minutes later, CloudWatch is asked.
     (failed,) = circuits(played(batches_of(Fate.WAITS, 40, 1), PROBES))
     (counted,) = circuits(played(batches_of(Fate.INVOKED, 40, 1), PROBES, instead=found(failed)))
-    counted = json.loads(later(json.dumps(counted), timedelta(seconds=-90)))
+    counted = json.loads(later(json.dumps(counted), timedelta(seconds=-150)))
     began = now // 60 * 60 - 120
     told = [{"Id": name, "Timestamps": [Instant(began)], "Values": [100.0]} for name in ("invocations", "errors")]
     answer = response(200, cbor({"MetricDataResults": told}), "smithy-protocol: rpc-v2-cbor\r\n")
@@ -247,7 +247,7 @@ def later(text: str, by: timedelta) -> str:
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", moved_time, text)
     seconds = r'((?:initial_timestamp|expires_at)[\\":{\sN]*)(\d+)'
     text = re.sub(seconds, lambda at: at[1] + str(int(at[2]) + int(by.total_seconds())), text)
-    milliseconds = r'((?:since|until|next_at)\\":)(\d+)'
+    milliseconds = r'((?:began|since|until|next_at)\\":)(\d+)'
     return re.sub(milliseconds, lambda at: at[1] + str(int(at[2]) + int(by.total_seconds() * 1000)), text)
 
 
