@@ -18,6 +18,7 @@ mod md5;
 mod message;
 mod message_attribute;
 mod move_task;
+mod packed;
 mod queue;
 #[cfg(test)]
 mod tests;
@@ -30,11 +31,12 @@ pub use attributes::{STORED, bad_visibility};
 use comeback_core::{Timestamp, time};
 pub use error::SqsError;
 pub use md5::Md5;
+use message::Texts;
 pub use message::{MESSAGE_BYTES_MAX, Outgoing, Received, bad_delay, too_long};
 pub use message_attribute::{AttributeValue, MessageAttribute, MessageAttributes, is_valid_char};
 pub use move_task::{MoveStatus, MoveTask, TASKS_LISTED_MAX};
 pub use queue::IN_FLIGHT_MAX;
-use queue::{Message, Places, Queue};
+use queue::{Places, Queue};
 
 use super::{ACCOUNT, Ids, queue_arn, queue_name};
 
@@ -207,15 +209,14 @@ impl Sqs {
         now: Timestamp,
         queue: &str,
         message: Outgoing,
-    ) -> Result<&Received, SqsError> {
+    ) -> Result<Received, SqsError> {
         let id = self.ids.uuid().into();
         let number = self.number();
         let account = Arc::clone(&self.account);
         let queue = self.queue_mut(queue)?;
         message.check(queue.attributes.message_bytes_max)?;
         let delay = message.delay.unwrap_or(queue.attributes.delay);
-        let message = Message::new(now, id, message, account);
-        Ok(queue.admit(now, number, message, delay))
+        Ok(queue.send(now, number, Texts::new(id, message, &account), delay))
     }
 
     /// Receives up to `max` messages and hides them for `visibility` seconds, or for the queue's own timeout. A message

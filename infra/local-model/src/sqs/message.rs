@@ -30,6 +30,33 @@ pub struct Outgoing {
     pub delay: Option<u32>,
 }
 
+/// The texts of a message, which don't change while it is in its queue.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Texts {
+    pub(super) message_id: Arc<str>,
+    pub(super) body: Arc<str>,
+    pub(super) md5_of_body: Arc<OnceLock<Md5>>,
+    pub(super) sender_id: Arc<str>,
+    pub(super) trace_header: Option<Arc<str>>,
+    pub(super) group_id: Option<Arc<str>>,
+    pub(super) attributes: Arc<[(String, MessageAttribute)]>,
+}
+
+impl Texts {
+    /// Those of a new message with this identifier. `account` is the default sender.
+    pub(super) fn new(message_id: Arc<str>, outgoing: Outgoing, account: &Arc<str>) -> Self {
+        Self {
+            message_id,
+            body: outgoing.body,
+            md5_of_body: Arc::default(),
+            sender_id: outgoing.sender_id.unwrap_or_else(|| Arc::clone(account)),
+            trace_header: outgoing.trace_header.map(Arc::from),
+            group_id: outgoing.group_id.map(Arc::from),
+            attributes: outgoing.attributes.into_iter().collect(),
+        }
+    }
+}
+
 /// A received message, or an accepted one, whose receive count is 0.
 #[derive(Clone, Debug)]
 pub struct Received {

@@ -16,7 +16,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use comeback_core::{Timestamp, time};
 use serde::{Deserialize, Serialize};
 
-use super::{Sqs, SqsError};
+use super::{Sqs, SqsError, message::Texts};
 
 /// The highest rate that a caller may set, in messages a second: AWS's limit.
 const RATE_MAX: u32 = 500;
@@ -196,8 +196,8 @@ impl Sqs {
         let (id, new_number) = (self.ids.uuid().into(), self.number());
         let message = self.queues.get_mut(&task.source).and_then(|queue| queue.remove(number));
         if let (Some(message), Some(to)) = (message, self.queues.get_mut(&destination)) {
-            let delay = to.attributes.delay;
-            to.admit(now, new_number, message.sent_again(now, id), delay);
+            let texts = Texts { message_id: id, ..message.texts() };
+            to.send(now, new_number, texts, to.attributes.delay);
             self.redriven = true;
         }
         task.moved += 1;

@@ -16,7 +16,8 @@ use comeback_core::{Timestamp, time};
 use super::{
     attributes::{QueueAttributes, VISIBILITY_SECONDS_MAX, bad_visibility},
     error::SqsError,
-    message::{Outgoing, Received},
+    message::{Received, Texts},
+    packed::{Packed, Packer},
 };
 use crate::is_name;
 
@@ -25,11 +26,16 @@ pub const IN_FLIGHT_MAX: usize = 120_000;
 
 #[derive(Debug)]
 pub(super) struct Message {
-    /// The message as its latest receive returned it, without the receipt handle. Its receive count may be 0.
-    pub(super) latest: Received,
+    texts: Packed,
+    sent_at: Timestamp,
+    first_received_at: Timestamp,
     received_at: Timestamp,
+    /// The number of receives in all its queues.
+    receives: u32,
     /// The number of receives from this queue, which the redrive policy limits.
     receives_here: u32,
+    /// The ARN of the queue that gave it up, if this is a dead-letter queue.
+    given_up_by: Option<Arc<str>>,
     place: Place,
 }
 
@@ -53,6 +59,7 @@ pub(super) struct Queue {
     identity: u64,
     /// By number, in the order in which they were sent. Boxed, because a tree moves its values.
     messages: BTreeMap<u64, Box<Message>>,
+    packer: Packer,
     places: Places,
     /// The time for which the queue was last brought up to date. `None` if that must be done again.
     settled_at: Option<Timestamp>,
@@ -68,54 +75,42 @@ pub(super) struct Places {
 }
 
 impl Message {
-    /// A new message with this identifier. `account` is the default sender.
-    pub(super) fn new(now: Timestamp, id: Arc<str>, outgoing: Outgoing, account: Arc<str>) -> Self {
-        let latest = Received {
-            message_id: id,
-            receipt_handle: String::new(),
-            md5_of_body: Arc::default(),
-            body: outgoing.body,
-            attributes: outgoing.attributes.into_iter().collect(),
-            sent_at: now,
-            first_received_at: now,
-            receive_count: 0,
-            sender_id: outgoing.sender_id.unwrap_or(account),
-            trace_header: outgoing.trace_header.map(Arc::from),
-            group_id: outgoing.group_id.map(Arc::from),
-            dead_letter_source: None,
-        };
-        Self { latest, received_at: now, receives_here: 0, place: Place::Visible(now) }
-    }
-
     /// The message as it arrives in a dead-letter queue, from the queue with the ARN `source`.
-    pub(super) fn given_up_by(mut self, source: Arc<str>) -> Self {
-        self.latest.dead_letter_source = Some(source);
-        Self { receives_here: 0, ..self }
+    pub(super) fn given_up_by(self, source: Arc<str>) -> Self {
+        Self { given_up_by: Some(source), receives_here: 0, ..self }
     }
 
-    /// The message as a new one: with its content, but without its history.
-    pub(super) fn sent_again(self, now: Timestamp, id: Arc<str>) -> Self {
-        let latest = Received {
-            message_id: id,
-            sent_at: now,
-            receive_count: 0,
-            dead_letter_source: None,
-            ..self.latest
-        };
-        Self { latest, receives_here: 0, ..self }
+    pub(super) fn texts(&self) -> Texts {
+        self.texts.unpack()
     }
 
     /// Counts a receive, and returns the message with a new receipt handle.
     fn hand_out(&mut self, now: Timestamp, queue: u64, number: u64) -> Received {
         self.received_at = now;
         self.receives_here = self.receives_here.saturating_add(1);
-        let latest = &mut self.latest;
-        if latest.receive_count == 0 {
-            latest.first_received_at = now;
+        if self.receives == 0 {
+            self.first_received_at = now;
         }
-        latest.receive_count = latest.receive_count.saturating_add(1);
-        let receipt = Receipt { queue, message: number, receive: latest.receive_count };
-        Received { receipt_handle: receipt.handle(), ..latest.clone() }
+        self.receives = self.receives.saturating_add(1);
+        let receipt = Receipt { queue, message: number, receive: self.receives };
+        self.received(self.texts(), receipt.handle())
+    }
+
+    fn received(&self, texts: Texts, receipt_handle: String) -> Received {
+        Received {
+            message_id: texts.message_id,
+            receipt_handle,
+            body: texts.body,
+            md5_of_body: texts.md5_of_body,
+            attributes: texts.attributes,
+            sent_at: self.sent_at,
+            first_received_at: self.first_received_at,
+            receive_count: self.receives,
+            sender_id: texts.sender_id,
+            trace_header: texts.trace_header,
+            group_id: texts.group_id,
+            dead_letter_source: self.given_up_by.clone(),
+        }
     }
 }
 
@@ -129,6 +124,7 @@ impl Queue {
             purged_at: None,
             identity,
             messages: BTreeMap::new(),
+            packer: Packer::default(),
             places: Places::default(),
             settled_at: None,
             in_flight_max: IN_FLIGHT_MAX,
@@ -142,23 +138,40 @@ impl Queue {
         self.settled_at = None;
     }
 
-    pub(super) fn admit(
+    /// Accepts a new message.
+    pub(super) fn send(
         &mut self,
         now: Timestamp,
         number: u64,
-        message: Message,
+        texts: Texts,
         delay: u32,
-    ) -> &Received {
+    ) -> Received {
+        let message = Message {
+            texts: self.packer.pack(&texts),
+            sent_at: now,
+            first_received_at: now,
+            received_at: now,
+            receives: 0,
+            receives_here: 0,
+            given_up_by: None,
+            place: Place::Visible(now),
+        };
+        let sent = message.received(texts, String::new());
+        self.admit(now, number, message, delay);
+        sent
+    }
+
+    pub(super) fn admit(&mut self, now: Timestamp, number: u64, message: Message, delay: u32) {
         let place = match delay {
             0 => Place::Visible(now),
             delay => Place::Delayed(after(now, delay)),
         };
-        if message.latest.sent_at < now {
+        if message.sent_at < now {
             // The message may be older than this queue's retention period.
             self.settled_at = None;
         }
         self.places.add(number, place);
-        &self.messages.entry(number).or_insert(Box::new(Message { place, ..message })).latest
+        self.messages.insert(number, Box::new(Message { place, ..message }));
     }
 
     /// Receives up to `max` visible messages, the longest visible first. Removes messages that have been received
@@ -198,7 +211,7 @@ impl Queue {
     pub(super) fn longest_visible(&mut self, now: Timestamp) -> Option<(u64, Option<Arc<str>>)> {
         self.settle(now);
         let &(_, number) = self.places.visible.first()?;
-        Some((number, self.messages.get(&number)?.latest.dead_letter_source.clone()))
+        Some((number, self.messages.get(&number)?.given_up_by.clone()))
     }
 
     /// Deletes the message, unless it was received again since: then only the later handle deletes it. It is no error
@@ -207,7 +220,7 @@ impl Queue {
         let receipt = self.read(handle)?;
         self.settle(now);
         let message = self.messages.get(&receipt.message);
-        if message.is_some_and(|message| message.latest.receive_count == receipt.receive) {
+        if message.is_some_and(|message| message.receives == receipt.receive) {
             self.remove(receipt.message);
         }
         Ok(())
@@ -280,7 +293,7 @@ impl Queue {
             return;
         }
         while let Some((&oldest, message)) = self.messages.first_key_value()
-            && after(message.latest.sent_at, self.attributes.retention) <= now
+            && after(message.sent_at, self.attributes.retention) <= now
         {
             self.remove(oldest);
         }

@@ -37,7 +37,7 @@ fn outgoing(body: &str) -> Outgoing {
 }
 
 fn send(sqs: &mut Sqs, second: u64, body: &str) -> Received {
-    sqs.send(at(second), QUEUE, outgoing(body)).cloned().unwrap()
+    sqs.send(at(second), QUEUE, outgoing(body)).unwrap()
 }
 
 fn receive(sqs: &mut Sqs, second: u64) -> Vec<Received> {
@@ -205,7 +205,7 @@ fn a_moved_message_is_a_new_message_with_the_old_body_and_attributes() {
         group_id: Some("tenant".into()),
         ..outgoing("x")
     };
-    let sent = sqs.send(at(1), QUEUE, message.clone()).cloned().unwrap();
+    let sent = sqs.send(at(1), QUEUE, message.clone()).unwrap();
     (0..2).for_each(|_| drop(sqs.receive(at(2), QUEUE, 1, Some(0)).unwrap()));
     start(&mut sqs, 50, Some(OTHER), None).unwrap();
     let new = moved(&mut sqs, 60, OTHER).remove(0);
