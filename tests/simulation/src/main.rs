@@ -9,6 +9,7 @@
 
 mod choices;
 mod dice;
+mod id;
 mod judge;
 mod notes;
 mod outages;

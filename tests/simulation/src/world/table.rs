@@ -8,7 +8,7 @@ use std::{
 
 use comeback_core::{
     Timestamp,
-    claim::{Claim, Order, State, Token, is_same},
+    claim::{self, Claim, Order, State, Token, is_same},
     envelope::RetryMetadata,
     fault::FaultKind,
     note::{self, Keys, Sending},
@@ -21,6 +21,7 @@ use wire::{Answer, Entry, Found, Noting, Refusal, Replace};
 use super::{World, service::name_of};
 use crate::{
     choices::Of,
+    id::Id,
     judge::Subject,
     notes::{Fault, Seen},
 };
@@ -37,30 +38,61 @@ const ORDER_END_MARGIN: Duration = Duration::from_hours(1);
 /// Operators act within twice the time that an event waits, and this is the longest wait that counts.
 const PATIENCE: Duration = Duration::from_hours(6);
 
-/// An entry of the register. Millions have the same target and queue.
+/// An entry of the register for a message in flight. Thousands have the same target and queue.
 #[derive(Clone)]
 struct Listing {
     target: Rc<str>,
     queue_url: Rc<str>,
     due: Timestamp,
-    receipt_handle: Option<Box<str>>,
+    receipt_handle: Box<str>,
 }
 
-/// An item: its claim and its entry in the register. A forged item has neither.
-type Item = (Option<Claim>, Option<Listing>);
+/// The key of a claim: the number of its target, and the id of its failure.
+#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
+struct Key {
+    target: u32,
+    id: Id,
+}
+
+/// An item with a claim, in a tenth of the memory: an outage has millions of them.
+#[derive(Clone)]
+struct Item {
+    generation: u32,
+    owner: Id,
+    state: State,
+    order: Option<Order>,
+    expires_at: Timestamp,
+    /// When the message of a waiting event comes back, if it is delayed. Those in flight have a [`Listing`].
+    delayed_until: Option<Timestamp>,
+}
+
+impl Item {
+    fn new(claim: Claim, delayed_until: Option<Timestamp>) -> Self {
+        let Claim { token: Token { generation, owner }, state, order, expires_at } = claim;
+        Self { generation, owner: Id::of(&owner), state, order, expires_at, delayed_until }
+    }
+
+    fn claim(&self) -> Claim {
+        let Self { generation, owner, state, order, expires_at, .. } = self;
+        let token = Token { generation: *generation, owner: owner.to_string() };
+        Claim { token, state: *state, order: *order, expires_at: *expires_at }
+    }
+}
 
 /// The items, by claim key.
 #[derive(Default)]
 pub struct Table {
-    claims: FxHashMap<Rc<str>, Claim>,
-    /// The entries of the register, for events that wait.
-    waiting: FxHashMap<Rc<str>, Listing>,
+    items: FxHashMap<Key, Item>,
+    /// The entries of the register for messages in flight.
+    listed: FxHashMap<Key, Listing>,
+    /// The targets in keys, by number.
+    targets: Vec<Rc<str>>,
     /// The targets and queues of the entries.
     names: BTreeSet<Rc<str>>,
     /// The items without a claim, which something other than a handler has written.
     forged: BTreeSet<String>,
     /// What was there before the latest writes, if some look-ups miss those.
-    replaced: VecDeque<(Timestamp, Rc<str>, Item)>,
+    replaced: VecDeque<(Timestamp, Key, Option<Item>)>,
     has_stale_reads: bool,
     orders: u32,
     /// The notes of retries without an envelope, and what is being sent, by sender. Each item has an expiry.
@@ -73,31 +105,67 @@ impl Table {
         Self { has_stale_reads, ..Self::default() }
     }
 
-    fn write(&mut self, now: Timestamp, key: &str, claim: Option<Claim>, entry: Option<Listing>) {
-        let known = self.claims.get_key_value(key).map(|(key, _)| Rc::clone(key));
-        let key = known.unwrap_or_else(|| key.into());
-        let before = match claim {
-            Some(claim) => self.claims.insert(Rc::clone(&key), claim),
-            None => self.claims.remove(&key),
+    /// The key, if it may be of an item.
+    fn key(&self, text: &str) -> Option<Key> {
+        let (target, id) = text.split_once('/')?;
+        let number = self.targets.iter().position(|known| **known == *target)?;
+        Some(Key { target: number as u32, id: Id::of(id) })
+    }
+
+    fn text(&self, key: &Key) -> String {
+        claim::key(&self.targets[key.target as usize], &key.id.to_string())
+    }
+
+    fn item(&self, key: &str) -> Option<&Item> {
+        self.items.get(&self.key(key)?)
+    }
+
+    fn claim(&self, key: &str) -> Option<Claim> {
+        self.item(key).map(Item::claim)
+    }
+
+    fn write(&mut self, now: Timestamp, key: &str, claim: Option<Claim>, entry: Option<&Entry>) {
+        if let Some((target, _)) = key.split_once('/')
+            && self.key(key).is_none()
+        {
+            self.targets.push(target.into());
+        }
+        let Some(key) = self.key(key) else { return };
+        match entry.and_then(|entry| self.listing(entry)) {
+            Some(listing) => self.listed.insert(key.clone(), listing),
+            None => self.listed.remove(&key),
         };
-        let was_waiting = match entry {
-            Some(entry) => self.waiting.insert(Rc::clone(&key), entry),
-            None => self.waiting.remove(&key),
+        let delayed = entry.filter(|entry| entry.receipt_handle.is_none());
+        let item = claim.map(|claim| Item::new(claim, delayed.map(|entry| entry.due)));
+        self.put(now, key, item);
+    }
+
+    /// An operator writes an order into an item, whose entry stays.
+    fn order(&mut self, now: Timestamp, key: &str, ordered: Claim) {
+        let Some(key) = self.key(key) else { return };
+        let delayed_until = self.items.get(&key).and_then(|item| item.delayed_until);
+        self.put(now, key, Some(Item::new(ordered, delayed_until)));
+    }
+
+    fn put(&mut self, now: Timestamp, key: Key, item: Option<Item>) {
+        let before = match item {
+            Some(item) => self.items.insert(key.clone(), item),
+            None => self.items.remove(&key),
         };
         if !self.has_stale_reads {
             return;
         }
-        self.replaced.push_back((now, key, (before, was_waiting)));
+        self.replaced.push_back((now, key, before));
         while self.replaced.front().is_some_and(|(at, ..)| between(*at, now) > LOOK_UP_LAG) {
             self.replaced.pop_front();
         }
     }
 
-    fn listing(&mut self, entry: &Entry) -> Listing {
+    fn listing(&mut self, entry: &Entry) -> Option<Listing> {
         let Entry { target, queue_url, due, receipt_handle, .. } = entry;
-        let receipt_handle = receipt_handle.as_deref().map(Box::from);
+        let receipt_handle = receipt_handle.as_deref()?.into();
         let (target, queue_url) = (self.name(target), self.name(queue_url));
-        Listing { target, queue_url, due: *due, receipt_handle }
+        Some(Listing { target, queue_url, due: *due, receipt_handle })
     }
 
     fn name(&mut self, name: &str) -> Rc<str> {
@@ -111,7 +179,9 @@ impl Table {
 
     /// Deletes an item for which nobody will ask any more: an outage has millions of them.
     pub fn forget(&mut self, key: &str) {
-        self.claims.remove(key);
+        if let Some(key) = self.key(key) {
+            self.items.remove(&key);
+        }
     }
 
     fn note(&mut self, now: Timestamp, noting: &Noting) {
@@ -142,11 +212,20 @@ impl Table {
     }
 
     /// The item as it was before the latest writes, if there were any.
-    fn before(&self, now: Timestamp, key: &str) -> Option<Item> {
-        let is_it = |(at, of, _): &&(Timestamp, Rc<str>, Item)| {
-            **of == *key && between(*at, now) <= LOOK_UP_LAG
+    fn before(&self, now: Timestamp, key: &str) -> Option<&Option<Item>> {
+        let key = self.key(key)?;
+        let is_it = |(at, of, _): &&(Timestamp, Key, Option<Item>)| {
+            *of == key && between(*at, now) <= LOOK_UP_LAG
         };
-        self.replaced.iter().find(is_it).map(|(.., item)| item.clone())
+        self.replaced.iter().find(is_it).map(|(.., item)| item)
+    }
+
+    /// The keys of all events that wait, and the receipt handles of those in flight.
+    fn waiting(&self) -> Vec<(String, Option<String>)> {
+        let listed = self.listed.iter();
+        let listed = listed.map(|(key, it)| (self.text(key), Some(it.receipt_handle.to_string())));
+        let delayed = self.items.iter().filter(|(_, item)| item.delayed_until.is_some());
+        listed.chain(delayed.map(|(key, _)| (self.text(key), None))).collect()
     }
 
     pub fn clean(&mut self) {
@@ -162,16 +241,15 @@ impl World {
             return Err(Refusal::of("NoClaim", 400, FaultKind::Configuration));
         }
         self.conflict(of, replace.noting.is_some())?;
-        let there = self.table.claims.get(replace.key.as_str());
-        if !is_same(there, replace.seen.as_ref()) {
-            return Err(Refusal { found: Some(there.cloned()), ..Refusal::default() });
+        let there = self.table.claim(&replace.key);
+        if !is_same(there.as_ref(), replace.seen.as_ref()) {
+            return Err(Refusal { found: Some(there), ..Refusal::default() });
         }
         if let (Some(Claim { state: State::Done, .. }), Some(subject)) = (&replace.next, subject) {
             self.judge.marked(subject);
         }
         let Replace { key, next, waiting, .. } = replace;
-        let listing = waiting.as_ref().map(|entry| self.table.listing(entry));
-        self.table.write(self.now, key, next.clone(), listing);
+        self.table.write(self.now, key, next.clone(), waiting.as_ref());
         if let Some(noting) = &replace.noting {
             self.table.note(self.now, noting);
             self.judge.notes(noting);
@@ -234,13 +312,9 @@ impl World {
             } else {
                 current.push(key.as_str());
             }
-            let is_there = || {
-                let waiting = self.table.waiting.get(key.as_str()).cloned();
-                (self.table.claims.get(key.as_str()).cloned(), waiting)
-            };
-            let (Some(claim), entry) = before.unwrap_or_else(is_there) else { continue };
-            let delayed = entry.filter(|entry| entry.receipt_handle.is_none());
-            let entered = Entered { claim, delayed_until: delayed.map(|entry| entry.due) };
+            let item = before.map_or_else(|| self.table.item(key), Option::as_ref);
+            let Some(item) = item else { continue };
+            let entered = Entered { claim: item.claim(), delayed_until: item.delayed_until };
             found.insert(key.clone(), entered);
         }
         let paused = targets.iter().filter(|target| self.judge.paused.contains(*target));
@@ -261,9 +335,8 @@ impl World {
         count: u32,
     ) -> Result<Found, Refusal> {
         self.ask_ledger(of)?;
-        let mut waiting: Vec<_> = (self.table.waiting.iter())
+        let mut waiting: Vec<_> = (self.table.listed.iter())
             .filter(|(_, entry)| *entry.target == *target && entry.due > after)
-            .filter(|(_, entry)| entry.receipt_handle.is_some())
             .map(|(key, entry)| (entry.due, key, entry))
             .collect();
         let order = |a: &(_, _, _), b: &(_, _, _)| (a.0, a.1).cmp(&(b.0, b.1));
@@ -273,11 +346,11 @@ impl World {
             waiting.truncate(count as usize);
         }
         waiting.sort_unstable_by(order);
-        let listed = |(_, _, entry): (Timestamp, &Rc<str>, &Listing)| {
-            let receipt_handle = entry.receipt_handle.as_deref()?.to_owned();
-            Some(Listed { queue_url: entry.queue_url.to_string(), receipt_handle })
+        let listed = |(_, _, entry): (Timestamp, &Key, &Listing)| Listed {
+            queue_url: entry.queue_url.to_string(),
+            receipt_handle: entry.receipt_handle.to_string(),
         };
-        let found: Vec<_> = waiting.into_iter().filter_map(listed).collect();
+        let found: Vec<_> = waiting.into_iter().map(listed).collect();
         self.judge.listed(run, target, &found);
         Ok(Found::Listed(found))
     }
@@ -300,12 +373,9 @@ impl World {
         if self.is_calm {
             return;
         }
-        let handle_of = |(key, entry): (&Rc<str>, &Listing)| {
-            (key.to_string(), entry.receipt_handle.as_deref().map(str::to_owned))
-        };
         let events = match self.choices.kind(of, "operated", 0..=19, 19) {
             0 => {
-                let mut all: Vec<_> = self.table.waiting.iter().map(handle_of).collect();
+                let mut all = self.table.waiting();
                 all.sort_unstable();
                 all
             }
@@ -328,8 +398,8 @@ impl World {
 
     /// An operator writes an order for an event if it waits, and makes its message visible.
     fn order(&mut self, of: Of, key: &str, order: Order, seen_handle: Option<String>) {
-        let waits = |claim: &&Claim| claim.state == State::Waiting && !claim.is_expired(self.now);
-        let Some(claim) = self.table.claims.get(key).filter(waits) else {
+        let waits = |claim: &Claim| claim.state == State::Waiting && !claim.is_expired(self.now);
+        let Some(claim) = self.table.claim(key).filter(waits) else {
             return self.judge.tally.count(Seen::Step("orders that came too late"));
         };
         self.table.orders += 1;
@@ -337,12 +407,14 @@ impl World {
         let token = Token { generation: claim.token.generation + 1, owner };
         let is_short = self.choices.happens(of, "short order", self.plan.short_orders);
         let expires_at = if is_short { claim.expires_at } else { later(self.now, KEEP) };
-        let ordered = Claim { token, order: Some(order), expires_at, ..claim.clone() };
-        let entry = self.table.waiting.get(key).cloned();
-        self.table.write(self.now, key, Some(ordered), entry.clone());
+        let ordered = Claim { token, order: Some(order), expires_at, ..claim };
+        self.table.order(self.now, key, ordered);
         self.judge.ordered(key, order, expires_at);
         // A delayed message can't be made visible.
-        let Some(Listing { queue_url, receipt_handle: Some(handle), .. }) = entry else { return };
+        let listing = self.table.key(key).and_then(|key| self.table.listed.get(&key));
+        let Some(Listing { queue_url, receipt_handle: handle, .. }) = listing.cloned() else {
+            return;
+        };
         let is_stale = seen_handle.as_ref().is_some_and(|seen| **seen != *handle);
         if is_stale {
             self.judge.tally.count(Seen::Fault(Fault::HandleStale));
@@ -369,13 +441,14 @@ impl World {
     /// ends while a handler has its message.
     pub fn end_order(&mut self, trace: &str) {
         let Some((key, wanted_until)) = self.judge.order_of(trace) else { return };
-        let Some(claim) = self.table.claims.get_mut(key.as_str()) else { return };
+        let key = self.table.key(&key);
+        let Some(item) = key.and_then(|key| self.table.items.get_mut(&key)) else { return };
         let is_near =
             |end: Timestamp| between(self.now, end).max(between(end, self.now)) <= ORDER_END_MARGIN;
-        let end = claim.expires_at.max(wanted_until);
-        if is_near(claim.expires_at) || is_near(wanted_until) {
-            claim.expires_at = later(self.now, KEEP);
-            self.judge.order_lasts(trace, Some(claim.expires_at));
+        let end = item.expires_at.max(wanted_until);
+        if is_near(item.expires_at) || is_near(wanted_until) {
+            item.expires_at = later(self.now, KEEP);
+            self.judge.order_lasts(trace, Some(item.expires_at));
         } else if end <= self.now {
             self.judge.tally.count(Seen::Step("orders that ended"));
             self.judge.order_lasts(trace, None);
@@ -384,8 +457,8 @@ impl World {
 
     /// Something other than a handler replaces an item on which no handler acts, for a while, by one without a claim.
     fn forge(&mut self, of: Of, key: &str) {
-        let is_free = |claim: &Claim| claim.state == State::Waiting && claim.order.is_none();
-        if self.table.claims.get(key).is_some_and(|claim| !is_free(claim)) {
+        let is_free = |item: &Item| item.state == State::Waiting && item.order.is_none();
+        if self.table.item(key).is_some_and(|item| !is_free(item)) {
             return;
         }
         self.judge.tally.count(Seen::Fault(Fault::ItemForged));
