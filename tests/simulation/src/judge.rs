@@ -11,6 +11,7 @@ mod cases;
 mod circuits;
 mod delays;
 mod deliveries;
+mod ids;
 mod letters;
 mod recall;
 mod records;
@@ -19,7 +20,9 @@ mod split;
 mod turns;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
+    num::NonZero,
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -40,14 +43,16 @@ use self::{
     circuits::{FaultFree, Known},
     delays::Process,
     deliveries::Delivery,
+    ids::{Id, Trace},
     recall::Sent,
     split::Part,
     turns::Retries,
 };
 use crate::{
     notes::{Check, Seen, Story, Tally, Violation},
-    payload::{Foreign, METADATA, Payload, envelope, metadata},
+    payload::{Foreign, METADATA, Payload, envelope, metadata, plain_text},
     plan::Plan,
+    rules::Millis,
 };
 
 pub const REASONS: [&str; 12] = [
@@ -66,7 +71,7 @@ pub const REASONS: [&str; 12] = [
 ];
 
 /// An event with this many forks gets no further faults that may fork it.
-const FORKS_MAX: u32 = 6;
+const FORKS_MAX: u16 = 6;
 
 #[derive(Default)]
 pub struct Judge {
@@ -96,7 +101,7 @@ pub struct Judge {
     /// Invocations that Lambda has accepted and that have not ended, by their request ids.
     pub open: FxHashMap<Arc<str>, Open>,
     /// Cases by the trace that their messages carry.
-    by_trace: FxHashMap<Arc<str>, usize>,
+    by_trace: FxHashMap<Trace, u32>,
     /// The latest retries that handlers have made of each target.
     retries: FxHashMap<usize, Retries>,
     runs: FxHashMap<u64, Vec<Delivery>>,
@@ -108,7 +113,7 @@ pub struct Judge {
     /// What was sent without an envelope, by the request ids of these invocations, and what the notes are about, by
     /// their keys.
     sendings: Vec<Sent>,
-    sent_as: FxHashMap<Arc<str>, usize>,
+    sent_as: FxHashMap<Id, usize>,
     noted: FxHashMap<String, usize>,
     /// The parts of notices of several objects, by their cases.
     joined: FxHashMap<usize, Vec<Part>>,
@@ -121,15 +126,20 @@ pub struct Judge {
 }
 
 pub struct Event {
+    /// What was sent, unless that is the plain payload of an event with this number.
+    original: Option<Box<Original>>,
+    ends: u16,
+    /// How often one of its cases was acted on again.
+    forks: u16,
+    copies: u16,
+}
+
+struct Original {
     /// The original bytes.
     payload: String,
-    foreign: Option<Box<Foreign>>,
+    foreign: Option<Foreign>,
     /// A queue's message, without metadata.
     message: Option<Box<Outgoing>>,
-    ends: u32,
-    /// How often one of its cases was acted on again.
-    forks: u32,
-    copies: u32,
 }
 
 /// Since when a mapping has had no place for the messages of its retry queue, and the longest time of that.
@@ -164,17 +174,22 @@ pub struct Open {
     /// The number of its attempt; 0 is Lambda's own invocation.
     pub attempt: u32,
     /// The time of the event's first failure in seconds, if it has failed before.
-    pub initial: Option<i64>,
-    pub first_request: Arc<str>,
+    pub initial: Option<NonZero<i64>>,
+    pub first_request: Id,
     /// Whether these are the metadata of another writer, whose envelope the event is.
     pub is_foreign: bool,
     /// Whether it is a retry without an envelope.
     pub is_unwrapped: bool,
     /// The trace that its failure record would carry.
-    pub trace: Arc<str>,
+    pub trace: Trace,
 }
 
 impl Open {
+    /// When its event failed first, if it has failed itself at `at`.
+    fn first_failure(&self, at: Millis) -> Millis {
+        self.initial.map_or(at, |initial| at.min(initial.get() * 1000))
+    }
+
     fn is_same_attempt(&self, other: &Self) -> bool {
         (self.attempt, self.initial) == (other.attempt, other.initial)
             && self.first_request == other.first_request
@@ -182,8 +197,24 @@ impl Open {
 }
 
 impl Event {
-    fn new(payload: String, foreign: Option<Box<Foreign>>, message: Option<Box<Outgoing>>) -> Self {
-        Self { payload, foreign, message, ends: 0, forks: 0, copies: 0 }
+    /// The event with this number.
+    fn new(
+        number: usize,
+        payload: String,
+        foreign: Option<Foreign>,
+        message: Option<Box<Outgoing>>,
+    ) -> Self {
+        let is_plain = foreign.is_none() && message.is_none() && payload == plain_text(number);
+        let original = (!is_plain).then(|| Original { payload, foreign, message }.into());
+        Self { original, ends: 0, forks: 0, copies: 0 }
+    }
+
+    fn foreign(&self) -> Option<&Foreign> {
+        self.original.as_ref()?.foreign.as_ref()
+    }
+
+    fn message(&self) -> Option<&Outgoing> {
+        self.original.as_ref()?.message.as_deref()
     }
 
     fn may_fork(&self) -> bool {
@@ -250,13 +281,7 @@ impl Judge {
     }
 
     /// Lambda has accepted a client's event.
-    pub fn sent(
-        &mut self,
-        target: usize,
-        payload: Payload,
-        request_id: &Arc<str>,
-        trace: Arc<str>,
-    ) {
+    pub fn sent(&mut self, target: usize, payload: Payload, request_id: &Arc<str>, trace: &str) {
         let event = self.events.len();
         self.story.tell(self.now, event, || {
             let text = &payload.text[..payload.text.floor_char_boundary(80)];
@@ -268,33 +293,33 @@ impl Judge {
             event,
             target,
             attempt: foreign.as_ref().map_or(0, |foreign| foreign.attempt),
-            initial: foreign.as_ref().map(|foreign| foreign.initial),
-            first_request: Arc::clone(request_id),
+            initial: foreign.as_ref().and_then(|foreign| NonZero::new(foreign.initial)),
+            first_request: (&**request_id).into(),
             is_foreign: foreign.is_some(),
             is_unwrapped: false,
-            trace,
+            trace: trace.into(),
         };
         self.open.insert(Arc::clone(request_id), open);
         let original = match &foreign {
             Some(foreign) if payload.message.is_none() => foreign.original.clone(),
             _ => payload.text,
         };
-        self.events.push(Event::new(original, foreign.map(Box::new), payload.message));
+        self.events.push(Event::new(event, original, foreign, payload.message));
     }
 
     /// Whether this run's envelope was written by its caller.
     pub fn is_forged(&self, request_id: &str) -> bool {
         let open = self.open.get(request_id);
-        open.is_some_and(|open| self.events[open.event].foreign.is_some())
+        open.is_some_and(|open| self.events[open.event].foreign().is_some())
     }
 
     /// A run of a target has begun with this payload.
-    pub fn began(&mut self, request_id: &str, payload: &str, trace: &Arc<str>) {
+    pub fn began(&mut self, request_id: &str, payload: &str, trace: &str) {
         let Some(open) = self.open.get_mut(request_id) else { return };
-        open.trace = Arc::clone(trace);
+        open.trace = trace.into();
         let open = &self.open[request_id];
         let initial = open.initial.filter(|_| !open.is_unwrapped);
-        let expected = self.expected(open, open.attempt, initial);
+        let expected = self.expected(open, open.attempt, initial.map(NonZero::get));
         if payload != &*expected.body {
             let expected = &expected.body;
             let event = open.event;
@@ -305,27 +330,32 @@ impl Judge {
 
     /// The metadata of an attempt.
     fn metadata(&self, of: &Open, attempt: u32, initial: i64) -> String {
-        let foreign = self.events[of.event].foreign.as_ref().filter(|_| of.is_foreign);
-        let (id, others) = match foreign {
-            Some(foreign) => (foreign.request_id.as_deref(), &*foreign.others),
-            None => (Some(&*of.first_request), ""),
-        };
-        metadata(attempt, initial, id, others)
+        let foreign = self.events[of.event].foreign().filter(|_| of.is_foreign);
+        let others = foreign.map_or("", |foreign| &foreign.others);
+        metadata(attempt, initial, self.event_id(of).as_deref(), others)
+    }
+
+    /// The original bytes of an event.
+    fn payload(&self, event: usize) -> Cow<'_, str> {
+        match &self.events[event].original {
+            Some(original) => original.payload.as_str().into(),
+            None => plain_text(event).into(),
+        }
     }
 
     /// What a target must be given at this attempt: a function its payload, a queue its message. Without the time of
     /// its first failure, it is the original payload.
     fn expected(&self, of: &Open, attempt: u32, initial: Option<i64>) -> Outgoing {
-        let Event { payload, message, .. } = &self.events[of.event];
         let metadata = initial.map(|initial| self.metadata(of, attempt, initial));
-        if let Some(message) = message {
-            let mut message = Outgoing::clone(message);
+        if let Some(message) = self.events[of.event].message() {
+            let mut message = message.clone();
             let metadata = metadata.map(MessageAttribute::string);
             message.attributes.extend(metadata.map(|it| (METADATA.to_owned(), it)));
             return message;
         }
-        let enveloped = metadata.map(|metadata| envelope(&metadata, payload));
-        Outgoing { body: enveloped.as_deref().unwrap_or(payload).into(), ..Outgoing::default() }
+        let payload = self.payload(of.event);
+        let enveloped = metadata.map(|metadata| envelope(&metadata, &payload));
+        Outgoing { body: enveloped.as_deref().unwrap_or(&payload).into(), ..Outgoing::default() }
     }
 
     pub fn succeeded(&mut self, request_id: &str) {
@@ -333,11 +363,7 @@ impl Judge {
         self.story.tell(self.now, open.event, || format!("attempt {} succeeded", open.attempt));
         self.tally.count(Seen::Step("successes"));
         self.recovered.extend((open.attempt > 0 && open.target == 0).then_some(self.now));
-        let event = &mut self.events[open.event];
-        event.ends += 1;
-        if self.plan.outage.is_some() {
-            event.payload = String::new();
-        }
+        self.events[open.event].ends += 1;
     }
 
     /// Lambda has given up an invocation, and could not send that anywhere.
@@ -350,7 +376,7 @@ impl Judge {
 
     /// A topic or a bus wraps a record in a message, and this one grew too large.
     pub fn lost_on_its_way(&mut self, trace: &str) {
-        let Some(&index) = self.by_trace.get(trace) else { return };
+        let Some(index) = self.case_with(trace) else { return };
         let case = &mut self.cases[index];
         case.acts += 1;
         if case.acts == 1 {

@@ -76,7 +76,11 @@ pub fn forgery(event: usize, second: i64, of: Of, choices: &mut Choices) -> Payl
 }
 
 pub fn plain(event: usize) -> Payload {
-    Payload { text: format!(r#"{{"order":"{event}"}}"#), envelope: None, message: None }
+    Payload { text: plain_text(event), envelope: None, message: None }
+}
+
+pub fn plain_text(event: usize) -> String {
+    format!(r#"{{"order":"{event}"}}"#)
 }
 
 /// A payload that several events have. One of them looks like an envelope, and is none.

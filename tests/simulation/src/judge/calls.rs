@@ -1,6 +1,6 @@
 //! The rules for a handler's calls to SQS and Lambda.
 
-use std::{rc::Rc, sync::Arc};
+use std::{num::NonZero, rc::Rc, sync::Arc};
 
 use comeback_core::{Timestamp, claim::Order, dead_letter::DeadLetter, fault::FaultKind};
 use comeback_local_model::{
@@ -63,7 +63,7 @@ impl Judge {
     /// that the call is about.
     pub fn invokes(&mut self, run: u64, clock: Timestamp, invoke: &Invoke) -> Option<Subject> {
         let trace = invoke.message.trace_header.as_deref().unwrap_or_default();
-        let index = self.by_trace.get(trace).copied();
+        let index = self.case_with(trace);
         let batch = self.runs.get_mut(&run)?;
         let is_it = |message: &Delivery| {
             let is_free = message.invoked_at.is_none() && message.is_read();
@@ -136,7 +136,7 @@ impl Judge {
             (Check::NotAfterAge, what)
         } else if self.plan.flawless
             && !self.plan.handler_of(case.of.target).probes
-            && at > latest.max(case.seen_at).max(place_since.unwrap_or(latest)) + LATENESS_MAX
+            && at > latest.max(case.seen_at()).max(place_since.unwrap_or(latest)) + LATENESS_MAX
         {
             (Check::OnTime, format!("it is invoked at {at}, and was due at {latest} at the latest"))
         } else if target != arn {
@@ -161,14 +161,18 @@ impl Judge {
     }
 
     /// Lambda has accepted a handler's invocation, or a queue its message.
-    pub fn reinvoked(&mut self, of: Subject, request_id: &Arc<str>, trace: Arc<str>) {
+    pub fn reinvoked(&mut self, of: Subject, request_id: &Arc<str>, trace: &str) {
         self.acted(of, "invoked");
         let case = &self.cases[of.case];
         let Ok(next) = case.verdict else { return };
         self.tally.count(Seen::Step("attempts"));
-        let initial = Some(case.first.div_euclid(1000));
-        let open =
-            Open { attempt: next.attempt, initial, trace, is_unwrapped: false, ..case.of.clone() };
+        let open = Open {
+            attempt: next.attempt,
+            initial: NonZero::new(case.first.div_euclid(1000)),
+            trace: trace.into(),
+            is_unwrapped: false,
+            ..case.of.clone()
+        };
         let open = self.accepted_unwrapped(of, request_id, open);
         let is_down = open.target == 0 && self.now.timestamp_millis() < self.calm_at();
         self.retried_while_down += u64::from(is_down);
@@ -562,11 +566,11 @@ impl Case {
 
     /// The key of its claim: the function that failed, and the request id.
     pub fn key(&self, plan: &Plan) -> String {
-        [self.arn(plan), "/", &self.request_id].concat()
+        format!("{}/{}", self.arn(plan), self.request_id)
     }
 
     pub fn has_key(&self, key: &str, plan: &Plan) -> bool {
-        let function = key.strip_suffix(&*self.request_id).and_then(|key| key.strip_suffix('/'));
+        let function = self.request_id.before(key).and_then(|key| key.strip_suffix('/'));
         function == Some(self.arn(plan))
     }
 

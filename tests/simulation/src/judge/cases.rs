@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashSet, VecDeque},
+    num::NonZero,
     ops::{Deref, DerefMut},
     rc::Rc,
     sync::Arc,
@@ -13,6 +14,7 @@ use comeback_core::{Timestamp, claim::Order, error_type::ErrorReport, record::Co
 use super::{
     Event, Judge, Open, Subject,
     deliveries::{time_of, trace_of, was_moved},
+    ids::Id,
     records::{Place, TESTED},
     split::SPLIT,
 };
@@ -35,28 +37,21 @@ const ERRORS_SHARED: usize = 8;
 /// A failure whose message is in a retry queue. It stays one case however often the message is delivered.
 pub struct Case {
     pub of: Open,
-    /// The invocation that has failed, whatever it was taken for.
-    pub truth: Open,
-    pub request_id: Arc<str>,
+    /// The invocation that has failed, if it was ever taken for another.
+    truth: Option<Box<Open>>,
+    pub request_id: Id,
     /// Whether its message was written by a stranger, and not by Lambda.
     pub strange: bool,
     /// Whether its message is a payload alone, from the function's own dead-letter queue.
     pub is_bare: bool,
-    /// Where its record lies, if it is in a bucket.
-    pub place: Option<Box<Place>>,
     /// Whether it names a function for which its queue may not speak.
     pub is_refused: bool,
-    /// Why it must be given up, whatever else is known of it.
-    over: Option<&'static str>,
     /// Whether its next attempt is made without an envelope.
     pub is_transparent: bool,
     pub condition: Condition,
     pub error: Rc<ErrorReport>,
     pub at: Millis,
     pub first: Millis,
-    /// When it was seen first, and from when on SQS counts how long it keeps the message.
-    pub seen_at: Millis,
-    pub kept: Millis,
     pub verdict: Result<Next, &'static str>,
     /// The bounds of its due time, as its waits have shown: after the first, and at the second at the latest.
     pub shown: (Millis, Millis),
@@ -70,13 +65,26 @@ pub struct Case {
     /// The operator's order for the event, until the event is marked as done, and whether it is still open.
     pub order: Option<Order>,
     pub is_order_open: bool,
-    /// Until when its operator wants it to be kept.
-    pub order_until: Timestamp,
     /// How often its messages were received, and how often handlers wrote its item.
     pub receives: u32,
     pub writes: u32,
     /// How many messages there are about it.
     pub messages: u32,
+    rare: Option<Box<Rare>>,
+}
+
+/// What is known of few failures only.
+#[derive(Default)]
+struct Rare {
+    /// Where its record lies, if it is in a bucket.
+    place: Option<Place>,
+    /// Why it must be given up, whatever else is known of it.
+    over: Option<&'static str>,
+    /// When it was seen first, and from when on SQS counts how long it keeps the message, if not since it failed.
+    seen_at: Option<Millis>,
+    kept: Option<Millis>,
+    /// Until when its operator wants it to be kept.
+    order_until: Timestamp,
 }
 
 /// All cases. An outage has millions, so those that are over are forgotten there, and others take their places.
@@ -168,12 +176,12 @@ impl Stranger {
 impl Judge {
     /// Which attempt of which event has failed, by the trace of its message.
     pub fn failed_with(&self, trace: &str) -> Option<(usize, u32)> {
-        let Open { event, attempt, .. } = self.cases[*self.by_trace.get(trace)?].truth;
+        let Open { event, attempt, .. } = *self.cases[self.case_with(trace)?].truth();
         Some((event, attempt))
     }
 
     pub fn truth_of(&self, subject: Subject) -> (usize, u32) {
-        let Open { event, attempt, .. } = self.cases[subject.case].truth;
+        let Open { event, attempt, .. } = *self.cases[subject.case].truth();
         (event, attempt)
     }
 
@@ -186,14 +194,16 @@ impl Judge {
         of: Of,
         choices: &mut Choices,
     ) -> Option<Arc<str>> {
-        let open = self.open.iter().filter(|(_, open)| open.target == victim).map(|(id, _)| id);
+        let open = self.open.iter().filter(|(_, open)| open.target == victim);
+        let open = open.map(|(id, _)| Arc::clone(id));
         let failed = self.cases.iter().filter(|case| case.of.target == victim && !case.strange);
-        let mut ids: Vec<_> = open.chain(failed.map(|case| &case.request_id)).collect();
+        let failed = failed.map(|case| case.request_id.to_string().into());
+        let mut ids: Vec<Arc<str>> = open.chain(failed).collect();
         let taken = self.cases.iter().filter(|case| case.of.target == by);
-        let taken: HashSet<_> = taken.map(|case| &case.request_id).collect();
-        ids.retain(|id| !taken.contains(id));
+        let taken: HashSet<_> = taken.map(|case| case.request_id.to_string()).collect();
+        ids.retain(|id| !taken.contains(&**id));
         ids.sort_unstable();
-        (!ids.is_empty()).then(|| Arc::clone(ids[choices.index(of, "request", ids.len())]))
+        (!ids.is_empty()).then(|| ids.swap_remove(choices.index(of, "request", ids.len())))
     }
 
     /// Lambda has given up an invocation, and sent its failure to a retry queue.
@@ -213,7 +223,7 @@ impl Judge {
             self.retry_failed(open.target, request_id);
         }
         let at = self.now.timestamp_millis();
-        self.open_case(open, Arc::clone(request_id), at, cause, None);
+        self.open_case(open, (&**request_id).into(), at, cause, None);
     }
 
     /// A handler receives a message. If SQS has moved it here, its consumer has failed.
@@ -223,21 +233,21 @@ impl Judge {
             self.tally.count(Seen::Step("messages moved"));
             let at = time_of(record, "ApproximateFirstReceiveTimestamp");
             let cause = (Condition::Failed, ErrorReport::default());
-            self.open_case(open, id, at, cause, None);
+            self.open_case(open, (&*id).into(), at, cause, None);
         }
-        let Some(&index) = self.by_trace.get(trace_of(record)) else { return };
+        let Some(index) = self.case_with(trace_of(record)) else { return };
         let case = &mut self.cases[index];
         if self.plan.targets[case.of.target].is_queue() {
             // SQS goes on counting when it moves a message, and starts anew when it is sent again.
             let sent_at =
                 if was_moved(record) { time_of(record, "SentTimestamp") } else { case.at };
-            case.kept = sent_at.min(case.at);
+            case.rare_mut().kept = Some(sent_at.min(case.at));
             self.cases[index].verdict = self.verdict(&self.cases[index]);
         }
     }
 
     /// A stranger has sent a message to a retry queue.
-    pub fn stranger(&mut self, target: usize, stranger: Stranger, trace: Arc<str>) {
+    pub fn stranger(&mut self, target: usize, stranger: Stranger, trace: &str) {
         let Stranger { request_id, letter, envelope, over, kind, .. } = &stranger;
         let event = self.events.len();
         self.story.tell(self.now, event, || {
@@ -250,28 +260,33 @@ impl Judge {
             event,
             target,
             attempt: envelope.as_ref().map_or(0, |foreign| foreign.attempt),
-            initial: envelope.as_ref().map(|foreign| foreign.initial),
-            first_request: Arc::clone(request_id),
+            initial: envelope.as_ref().and_then(|foreign| NonZero::new(foreign.initial)),
+            first_request: (&**request_id).into(),
             is_foreign: envelope.is_some(),
             is_unwrapped: false,
-            trace,
+            trace: trace.into(),
         };
-        self.events.push(Event::new(letter.clone(), envelope.clone().map(Box::new), None));
+        self.events.push(Event::new(event, letter.clone(), envelope.clone(), None));
         let cause = (Condition::Failed, ErrorReport::default());
         let at = self.now.timestamp_millis();
-        self.open_case(open, Arc::clone(request_id), at, cause, Some(&stranger));
+        self.open_case(open, (&**request_id).into(), at, cause, Some(&stranger));
     }
 
     fn open_case(
         &mut self,
         of: Open,
-        request_id: Arc<str>,
+        request_id: Id,
         at: Millis,
         (condition, error): (Condition, ErrorReport),
         stranger: Option<&Stranger>,
     ) {
         let over = stranger.and_then(|stranger| stranger.over);
         let is_refused = stranger.is_some_and(|stranger| stranger.is_refused);
+        let place = stranger.and_then(|stranger| stranger.place.clone());
+        let now = self.now.timestamp_millis();
+        let seen_at = (now != at).then_some(now);
+        let is_rare = over.is_some() || place.is_some() || seen_at.is_some();
+        let rare = is_rare.then(|| Rare { place, over, seen_at, ..Rare::default() }.into());
         let is_bare = match stranger {
             Some(stranger) => stranger.attributes.iter().any(|(name, _)| *name == "RequestID"),
             None => self.plan.targets[of.target].form == Form::Bare,
@@ -280,16 +295,12 @@ impl Judge {
             request_id,
             strange: stranger.is_some(),
             is_bare,
-            place: stranger.and_then(|stranger| stranger.place.clone().map(Box::new)),
             is_refused,
-            over,
             is_transparent: false,
             condition,
             error: self.errors.shared(error),
             at,
-            first: of.initial.map_or(at, |initial| at.min(initial * 1000)),
-            seen_at: self.now.timestamp_millis(),
-            kept: at,
+            first: of.first_failure(at),
             verdict: Err(""),
             shown: (Millis::MIN, Millis::MAX),
             due: None,
@@ -301,22 +312,27 @@ impl Judge {
             marked: false,
             order: None,
             is_order_open: false,
-            order_until: Timestamp::default(),
             receives: 0,
             writes: 0,
             messages: 1,
-            truth: of.clone(),
+            truth: None,
             of,
+            rare,
         };
         case.verdict = self.verdict(&case);
         if !self.plan.targets[case.of.target].is_allowed() {
             case.is_refused = true;
             case.claimed = false;
         }
-        let trace = Arc::clone(&case.of.trace);
+        let trace = case.of.trace;
         let index = self.cases.add(case);
         self.waiting.begins();
-        self.by_trace.insert(trace, index);
+        self.by_trace.insert(trace, index as u32);
+    }
+
+    /// The case whose messages carry this trace.
+    pub fn case_with(&self, trace: &str) -> Option<usize> {
+        self.by_trace.get(&trace.into()).map(|index| *index as usize)
     }
 
     /// One of the messages about a failure is gone, and no run has it any more. In an outage none comes back: after the
@@ -345,7 +361,7 @@ impl Judge {
 
     /// The failure with this trace and its target, if Lambda or S3 wrote its message and that may be repeated.
     pub fn repeatable(&self, trace: &str) -> Option<(usize, usize)> {
-        let index = *self.by_trace.get(trace)?;
+        let index = self.case_with(trace)?;
         let case = &self.cases[index];
         let may_be = !case.strange || self.joined.contains_key(&index);
         let may = may_be && self.may_be_repeated(index);
@@ -356,7 +372,7 @@ impl Judge {
     pub fn verdict(&self, case: &Case) -> Result<Next, &'static str> {
         // Without an envelope around it, it is not too large.
         let fits = |over: &&str| case.is_transparent && *over == "payload_too_large";
-        if let Some(over) = case.over.filter(|over| !fits(over)) {
+        if let Some(over) = case.over().filter(|over| !fits(over)) {
             return Err(over);
         }
         let rules = self.plan.rules(case.of.target);
@@ -380,7 +396,7 @@ impl Judge {
         }
         let hint = if paused { None } else { retry_hint(&case.error) };
         let next =
-            rules.next(case.first, case.at, case.kept, attempt, paused, hint.unwrap_or_default());
+            rules.next(case.first, case.at, case.kept(), attempt, paused, hint.unwrap_or_default());
         let next = next.ok_or("max_age_exceeded")?;
         let initial = (!case.is_transparent).then(|| case.first.div_euclid(1000));
         let expected = self.expected(&case.of, attempt, initial);
@@ -392,10 +408,56 @@ impl Judge {
 }
 
 impl Case {
+    /// The invocation that has failed, whatever it is taken for.
+    pub fn truth(&self) -> &Open {
+        self.truth.as_deref().unwrap_or(&self.of)
+    }
+
+    /// What it is taken for, to be changed.
+    pub fn taken_for(&mut self) -> &mut Open {
+        self.truth.get_or_insert_with(|| self.of.clone().into());
+        &mut self.of
+    }
+
+    /// Where its record lies, if it is in a bucket.
+    pub fn place(&self) -> Option<&Place> {
+        self.rare.as_ref()?.place.as_ref()
+    }
+
+    fn over(&self) -> Option<&'static str> {
+        self.rare.as_ref()?.over
+    }
+
+    pub fn seen_at(&self) -> Millis {
+        self.rare.as_ref().and_then(|rare| rare.seen_at).unwrap_or(self.at)
+    }
+
+    fn kept(&self) -> Millis {
+        self.rare.as_ref().and_then(|rare| rare.kept).unwrap_or(self.at)
+    }
+
+    pub fn order_until(&self) -> Timestamp {
+        self.rare.as_ref().map(|rare| rare.order_until).unwrap_or_default()
+    }
+
+    fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Its record lies there, if nothing else is known.
+    pub fn lies_at(&mut self, place: Place) {
+        self.rare_mut().place.get_or_insert(place);
+    }
+
+    /// Its operator wants it to be kept until then.
+    pub fn is_wanted_until(&mut self, until: Timestamp) {
+        self.rare_mut().order_until = until;
+    }
+
     /// Whether it may be of a retry without an envelope, if its target has those.
     pub fn may_be_noted(&self) -> bool {
         !self.is_refused
-            && !matches!(self.over, Some("unreadable" | "payload_missing" | TESTED | SPLIT))
+            && !matches!(self.over(), Some("unreadable" | "payload_missing" | TESTED | SPLIT))
     }
 
     /// Whether the target has asked for the time until the next attempt.

@@ -290,7 +290,7 @@ impl Judge {
 
     /// The next attempt of a case, as a circuit names its probe.
     fn probe_of(&self, case: &Case) -> (String, i64) {
-        let event = self.event_id(&case.of).unwrap_or_default().to_owned();
+        let event = self.event_id(&case.of).unwrap_or_default();
         (event, case.verdict.map_or(0, |next| i64::from(next.attempt)))
     }
 

@@ -232,7 +232,7 @@ impl Judge {
         origin: Origin,
     ) -> Option<Subject> {
         let trace = sent.trace_header.as_deref().unwrap_or_default();
-        let case = self.by_trace.get(trace).copied();
+        let case = self.case_with(trace);
         let seconds = sent.delay.unwrap_or_default();
         let batch = self.runs.get(&run)?;
         let is_it = |message: &Delivery| {

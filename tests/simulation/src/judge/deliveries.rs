@@ -156,7 +156,7 @@ impl Judge {
         for (nth, record) in event.records.iter().enumerate() {
             self.receives_moved(record);
             let trace = trace_of(record);
-            let Some(&case) = self.by_trace.get(trace) else {
+            let Some(case) = self.case_with(trace) else {
                 let what = format!("a message with an unknown trace, {trace}");
                 self.violated(Check::NothingUnexplained, None, what);
                 continue;
@@ -175,7 +175,7 @@ impl Judge {
             }
             let queue = self.plan.targets[self.cases[case].of.target].queue;
             let split = self.unsplit(case);
-            let is_whole = split.is_none() && self.cases[case].place.is_none();
+            let is_whole = split.is_none() && self.cases[case].place().is_none();
             batch.push(Delivery {
                 case,
                 batch: Rc::clone(event),

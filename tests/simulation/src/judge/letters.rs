@@ -1,6 +1,6 @@
 //! The rules for a dead letter: its bytes, its reason and its attributes.
 
-use std::cmp::Reverse;
+use std::{borrow::Cow, cmp::Reverse};
 
 use comeback_core::{
     Timestamp, claim::Order, dead_letter::DeadLetter, fault::FaultKind, record::Condition,
@@ -30,11 +30,11 @@ impl Judge {
     pub fn judge_letter(&mut self, run: u64, at: Millis, letter: &DeadLetter) -> Option<Subject> {
         let batch = self.runs.get(&run)?;
         let has_facts = |message: &Delivery| self.wrong_facts(message, letter).is_none();
-        let body_of = |message: &Delivery| self.body_of(message, letter).to_owned();
+        let body_of = |message: &Delivery| self.body_of(message, letter).into_owned();
         let has_bytes = |message: &Delivery| {
-            has_body(letter, &self.cases[message.case], self.body_of(message, letter))
+            has_body(letter, &self.cases[message.case], &self.body_of(message, letter))
         };
-        let named = |index: usize| attribute(letter, "RequestId") == Some(&*self.request_of(index));
+        let named = |index: usize| attribute(letter, "RequestId") == Some(&self.request_of(index));
         let reason = attribute(letter, "Reason").unwrap_or_default();
         let wrong_reason = |message: &Delivery| match self.reason_unread(message, at) {
             Some(right) => {
@@ -89,27 +89,27 @@ impl Judge {
     /// The request id of the event in its dead letter.
     pub fn request_of(&self, index: usize) -> String {
         let case = &self.cases[index];
-        self.event_id(&case.of).unwrap_or(&case.request_id).to_owned()
+        self.event_id(&case.of).unwrap_or_else(|| case.request_id.to_string())
     }
 
     /// The request id by which an event is known in all its attempts. Another writer's envelope may have none.
-    pub fn event_id<'a>(&'a self, of: &'a Open) -> Option<&'a str> {
-        match self.events[of.event].foreign.as_ref().filter(|_| of.is_foreign) {
-            Some(foreign) => foreign.request_id.as_deref(),
-            None => Some(&of.first_request),
+    pub fn event_id(&self, of: &Open) -> Option<String> {
+        match self.events[of.event].foreign().filter(|_| of.is_foreign) {
+            Some(foreign) => foreign.request_id.clone(),
+            None => Some(of.first_request.to_string()),
         }
     }
 
     /// The body of this dead letter, as it must be: the payload, or the message if that has none or leaves it
     /// elsewhere.
-    fn body_of<'a>(&'a self, message: &'a Delivery, letter: &DeadLetter) -> &'a str {
+    fn body_of<'a>(&'a self, message: &'a Delivery, letter: &DeadLetter) -> Cow<'a, str> {
         let case = &self.cases[message.case];
         let has_payload =
             message.is_read() && !matches!(case.verdict, Err("unreadable" | "payload_missing"));
         let is_there = || has_payload && self.place_of_payload(message, letter).is_none();
-        match case.place.is_none() || is_there() {
-            true => &self.events[case.of.event].payload,
-            false => message.record().body.as_deref().unwrap_or_default(),
+        match case.place().is_none() || is_there() {
+            true => self.payload(case.of.event),
+            false => message.record().body.as_deref().unwrap_or_default().into(),
         }
     }
 
@@ -122,7 +122,7 @@ impl Judge {
             // SQS counts the type, too.
             Some(name.len() + "String".len() + value.as_ref()?.len())
         });
-        let size = self.events[case.of.event].payload.len() + facts.sum::<usize>();
+        let size = self.payload(case.of.event).len() + facts.sum::<usize>();
         let has_payload = case.verdict.err() != Some("payload_missing");
         self.points_to(message, size, letter).filter(|_| has_payload)
     }
@@ -131,7 +131,7 @@ impl Judge {
     fn facts(&self, index: usize) -> [(&'static str, Option<String>); 8] {
         let case = &self.cases[index];
         let made = case.of.attempt.saturating_sub(u32::from(case.condition == Condition::Paused));
-        let message = self.events[case.of.event].message.as_deref();
+        let message = self.events[case.of.event].message();
         let is_queue = message.is_some();
         let own = message.filter(|it| !it.attributes.is_empty()).map(as_json);
         let text =
@@ -158,7 +158,7 @@ impl Judge {
             return None;
         }
         let abroad = case.strange && case.is_refused;
-        let is_queue = self.events[case.of.event].message.is_some();
+        let is_queue = self.events[case.of.event].message().is_some();
         let place = [("PayloadLocation", self.place_of_payload(message, letter))];
         self.facts(message.case).into_iter().chain(place).find_map(|(name, expected)| {
             let got = attribute(letter, name);

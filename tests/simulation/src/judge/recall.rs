@@ -4,7 +4,7 @@
 //! for another event's only if both have the same payload, and if a counted fault kept the sender of that one from
 //! noting it. From then on the judge expects that the failure is taken for that, and not for anything else.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, num::NonZero, sync::Arc};
 
 use comeback_core::{Timestamp, claim::State, fault::FaultKind, note, time::between};
 use comeback_local_model::lambda::name::arn;
@@ -16,6 +16,7 @@ use super::{
     cases::Case,
     delays::{LEDGER, ROUNDING},
     deliveries::Delivery,
+    ids::Id,
     register::came_back,
 };
 use crate::{
@@ -70,8 +71,8 @@ pub struct Sent {
     is_there: bool,
     is_left: bool,
     /// The invocations that Lambda has accepted, and those of them that have a note.
-    accepted: Vec<Arc<str>>,
-    noted: Vec<Arc<str>>,
+    accepted: Vec<Id>,
+    noted: Vec<Id>,
     /// Whether its sender knows that it was accepted, and whether that was a call made twice; or that it was refused.
     told: Option<bool>,
     is_refused: bool,
@@ -105,9 +106,9 @@ impl Judge {
 
     /// The payload in a failure record.
     pub fn received(&self, case: &Case) -> String {
-        let initial = case.truth.initial.filter(|_| !case.truth.is_unwrapped);
-        let truth = &case.truth;
-        self.expected(truth, truth.attempt, initial).body.to_string()
+        let truth = case.truth();
+        let initial = truth.initial.filter(|_| !truth.is_unwrapped);
+        self.expected(truth, truth.attempt, initial.map(NonZero::get)).body.to_string()
     }
 
     fn needs_recall(&self, message: &Delivery) -> bool {
@@ -127,7 +128,7 @@ impl Judge {
                 self.cases[index].verdict = self.verdict(&self.cases[index]);
             }
             // It reads no notes, so the payload says all.
-            if !is_transparent && self.cases[index].truth.is_unwrapped {
+            if !is_transparent && self.cases[index].truth().is_unwrapped {
                 self.begins_anew(index, "attempts begun anew without TRANSPARENT");
             } else if !is_transparent {
                 self.continues_truly(index);
@@ -184,17 +185,17 @@ impl Judge {
     /// From now on, this failure is taken for what it is.
     fn continues_truly(&mut self, index: usize) {
         let case = &self.cases[index];
-        if !case.of.is_same_attempt(&case.truth) {
-            let truth = case.truth.clone();
+        if !case.of.is_same_attempt(case.truth()) {
+            let truth = case.truth().clone();
             self.continues(index, &truth);
         }
     }
 
     fn takes_for(&mut self, index: usize, of: &Open) {
         let case = &mut self.cases[index];
-        let (event, target, trace) = (case.of.event, case.of.target, Arc::clone(&case.of.trace));
-        case.of = Open { event, target, trace, ..of.clone() };
-        case.first = of.initial.map_or(case.at, |initial| case.at.min(initial * 1000));
+        let Open { event, target, trace, .. } = case.of;
+        *case.taken_for() = Open { event, target, trace, ..of.clone() };
+        case.first = of.first_failure(case.at);
         (case.shown, case.due) = ((Millis::MIN, Millis::MAX), None);
         self.cases[index].verdict = self.verdict(&self.cases[index]);
         self.story.tell(self.now, event, || {
@@ -206,39 +207,39 @@ impl Judge {
     /// and so the failure is one of another event.
     fn begins_anew(&mut self, index: usize, why: &'static str) {
         let case = &self.cases[index];
-        if case.of.event != case.truth.event {
+        if case.of.event != case.truth().event {
             return;
         }
         if case.of.attempt > 0 {
             self.tally.count(Seen::Step(why));
         }
-        let foreign = self.events[case.of.event].foreign.as_deref();
+        let foreign = self.events[case.of.event].foreign();
         if let Some(inner) = foreign.and_then(|foreign| foreign.inner.clone()) {
-            return self.is_read_as_envelope(index, inner);
+            return self.is_read_as_envelope(index, *inner);
         }
-        let first_request = Arc::clone(&case.request_id);
+        let first_request = case.request_id.clone();
         let of =
             Open { attempt: 0, initial: None, is_foreign: false, first_request, ..case.of.clone() };
         self.continues(index, &of);
     }
 
     /// The payload of a retry looks like an envelope, and is read as one.
-    fn is_read_as_envelope(&mut self, index: usize, inner: Box<Foreign>) {
+    fn is_read_as_envelope(&mut self, index: usize, inner: Foreign) {
         self.tally.count(Seen::Step("payloads read as envelopes after a swap"));
         let case = &self.cases[index];
         let of = Open {
             attempt: inner.attempt,
-            initial: Some(inner.initial),
+            initial: NonZero::new(inner.initial),
             is_foreign: true,
-            first_request: Arc::clone(&case.request_id),
+            first_request: case.request_id.clone(),
             ..case.of.clone()
         };
         let (event, another, is_first) = (case.of.event, self.events.len(), case.acts == 0);
         // What was acted on before goes on as what it was.
         let ended = if is_first { event } else { another };
-        self.events.push(Event::new(inner.original.clone(), Some(inner), None));
+        self.events.push(Event::new(another, inner.original.clone(), Some(inner), None));
         self.events[ended].ends += 1;
-        self.cases[index].of.event = another;
+        self.cases[index].taken_for().event = another;
         self.story.tell(self.now, event, || format!("it is event {another} from now on"));
         self.takes_for(index, &of);
     }
@@ -246,7 +247,7 @@ impl Judge {
     /// The payload of a retry was read as an envelope, and is no more, because its note has come.
     fn is_read_as_sent(&mut self, index: usize) {
         let case = &mut self.cases[index];
-        let (event, other) = (case.truth.event, case.of.event);
+        let (event, other) = (case.truth().event, case.of.event);
         case.of.event = event;
         if event != other && case.acts == 0 {
             self.events[event].ends -= 1;
@@ -311,7 +312,7 @@ impl Judge {
             self.violated(Check::NotesTruly, event, what);
         }
         let case = &self.cases[of.case];
-        let initial = Some(initial);
+        let initial = NonZero::new(initial);
         let sent = Sent {
             run: of.run,
             of: Open { attempt: next.attempt, initial, is_unwrapped: true, ..case.of.clone() },
@@ -357,11 +358,12 @@ impl Judge {
     pub fn accepted_unwrapped(&mut self, of: Subject, request_id: &Arc<str>, open: Open) -> Open {
         let Some(index) = of.sending else { return open };
         let sent = &mut self.sendings[index];
-        sent.accepted.push(Arc::clone(request_id));
+        let id = Id::from(&**request_id);
+        sent.accepted.push(id.clone());
         let is_kept = sent.is_there || sent.is_taken;
         let open =
             Open { event: open.event, target: open.target, trace: open.trace, ..sent.of.clone() };
-        self.sent_as.insert(Arc::clone(request_id), index);
+        self.sent_as.insert(id, index);
         if !is_kept {
             let what = format!("{request_id} is accepted, and its sending is gone");
             self.violated(Check::SendingsStay, open.event, what);
@@ -398,7 +400,7 @@ impl Judge {
         let event = sent.of.event;
         let mut wrong = None;
         if let Some((key, metadata)) = &noting.note {
-            let is_it = |id: &&Arc<str>| *key == format!("note/{function}/{id}");
+            let is_it = |id: &&Id| *key == format!("note/{function}/{id}");
             match sent.accepted.iter().find(is_it).cloned() {
                 Some(id) if metadata.to_json() == sent.metadata => sent.noted.push(id),
                 _ => {
@@ -466,7 +468,7 @@ impl Judge {
         let may_be_its = is_of_payload
             && sent.since <= at + SKEW
             && at <= sent.since + FAILS_WITHIN + SKEW
-            && *sent.of.first_request != *case.request_id;
+            && sent.of.first_request != case.request_id;
         let is_true = note.is_some_and(|(_, metadata)| metadata.to_json() == sent.metadata)
             && noting.sending.is_none();
         let wrong = if is_at_work {
@@ -488,7 +490,7 @@ impl Judge {
         // A call that was made twice may have one more failure, which finds nothing now.
         sent.is_taken = true;
         if is_own {
-            sent.noted.push(Arc::clone(&self.cases[index].request_id));
+            sent.noted.push(self.cases[index].request_id.clone());
         }
         let key = note.map(|(key, _)| key.clone()).unwrap_or_default();
         self.noted.insert(key, taken);
@@ -653,7 +655,7 @@ impl Judge {
             let first = sending.metadata.request_id.as_deref();
             since <= at + SKEW
                 && at <= since + FAILS_WITHIN + SKEW
-                && first != Some(&*case.request_id)
+                && first.is_none_or(|first| case.request_id != *first)
         };
         let candidates: Vec<_> = found.sendings.iter().filter(may_be_its).collect();
         let leases = candidates.iter().filter_map(|sending| {
@@ -668,7 +670,7 @@ impl Judge {
         if !candidates.is_empty() {
             return Recall::Orphan;
         }
-        let truth = case.truth.clone();
+        let truth = case.truth().clone();
         let own = self.sent_as.get(&case.request_id).map(|own| &self.sendings[*own]);
         if !truth.is_unwrapped {
             self.continues(index, &truth);

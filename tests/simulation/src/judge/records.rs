@@ -90,11 +90,11 @@ impl Delivery {
 impl Judge {
     /// A bucket tells of the record of this failure.
     pub fn lies_at(&mut self, trace: &str, place: Place) {
-        let Some(&index) = self.by_trace.get(trace) else { return };
+        let Some(index) = self.case_with(trace) else { return };
         let case = &mut self.cases[index];
         self.story.tell(self.now, case.of.event, || format!("its record lies at {place}"));
         self.tally.count(Seen::Step("records in buckets"));
-        case.place.get_or_insert(place.into());
+        case.lies_at(place);
     }
 
     /// A handler reads a record. Returns the message that is its notice.
@@ -103,8 +103,7 @@ impl Judge {
         let Location { bucket, key, version, .. } = location;
         let sought = Place { bucket: bucket.clone(), key: key.clone(), version: version.clone() };
         let is_it = |message: &Delivery| {
-            message.fetch == Fetch::Unread
-                && self.cases[message.case].place.as_deref() == Some(&sought)
+            message.fetch == Fetch::Unread && self.cases[message.case].place() == Some(&sought)
         };
         // Records are read in the order of their notices.
         let Some(place) = batch.iter().position(is_it) else {
@@ -161,7 +160,7 @@ impl Judge {
                 // Its bucket is not listed.
                 Fetch::Unread | Fetch::Asked => FaultKind::Configuration,
             };
-            let bucket = self.cases[message.case].place.as_ref();
+            let bucket = self.cases[message.case].place();
             let whose = bucket.map(|it| format!("s3://{}", it.bucket)).unwrap_or_default();
             let known_for = self.meets(run, &whose, Some(fault));
             let now = self.now;
@@ -251,7 +250,7 @@ impl Judge {
         size: usize,
         letter: &DeadLetter,
     ) -> Option<String> {
-        let place = self.cases[message.case].place.as_ref()?;
+        let place = self.cases[message.case].place()?;
         let is_pointer = attribute(letter, "PayloadLocation").is_some();
         let is_unsure = size.abs_diff(SIZE_MAX) <= SIZE_UNSURE;
         let lacks_room = if is_unsure { is_pointer } else { size > SIZE_MAX };
@@ -261,7 +260,7 @@ impl Judge {
     /// Where the payload of this dead letter lies, if not in the letter.
     pub fn pointed_to(&self, of: Subject, letter: &DeadLetter) -> Option<Place> {
         attribute(letter, "PayloadLocation")?;
-        self.cases[of.case].place.as_deref().cloned()
+        self.cases[of.case].place().cloned()
     }
 
     /// A dead letter without its payload was sent. This is the record to which it points.

@@ -120,16 +120,16 @@ impl Judge {
 
     /// The key of a failure for which there is an order, and until when the order is to be kept.
     pub fn order_of(&self, trace: &str) -> Option<(String, Timestamp)> {
-        let case = &self.cases[*self.by_trace.get(trace)?];
-        case.order.map(|_| (case.key(&self.plan), case.order_until))
+        let case = &self.cases[self.case_with(trace)?];
+        case.order.map(|_| (case.key(&self.plan), case.order_until()))
     }
 
     /// The order for a failure is kept until this time, or has ended.
     pub fn order_lasts(&mut self, trace: &str, until: Option<Timestamp>) {
-        let Some(&index) = self.by_trace.get(trace) else { return };
+        let Some(index) = self.case_with(trace) else { return };
         let case = &mut self.cases[index];
         if let Some(until) = until {
-            case.order_until = until;
+            case.is_wanted_until(until);
         } else {
             (case.order, case.is_order_open) = (None, false);
             self.story.tell(self.now, case.of.event, || "its order has ended".to_owned());
@@ -141,7 +141,8 @@ impl Judge {
         let Some(case) = self.cases.iter_mut().find(|case| case.has_key(key, &self.plan)) else {
             return;
         };
-        (case.order, case.order_until) = (Some(order), until);
+        case.order = Some(order);
+        case.is_wanted_until(until);
         // If its mark was lost, an event may still be listed although its message is gone.
         case.is_order_open = case.acts == 0;
         self.tally.count(Seen::Step(match order {
@@ -328,8 +329,8 @@ impl Judge {
             && entry.target == case.arn(&self.plan)
             && entry.queue_url.ends_with(&format!("/{}", message.queue()))
             && message.next.as_ref().is_some_and(|(of, attempt)| {
-                let id = self.event_id(of).unwrap_or(&case.request_id);
-                entry.event_id == *id && entry.attempt == *attempt
+                let id = self.event_id(of).unwrap_or_else(|| case.request_id.to_string());
+                entry.event_id == id && entry.attempt == *attempt
             });
         let listing = &message.listing;
         let is_listed = is_delay

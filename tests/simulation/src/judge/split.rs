@@ -25,6 +25,7 @@ pub const SPLIT: &str = "its parts";
 pub struct Part {
     pub body: String,
     case: usize,
+    trace: Arc<str>,
     /// Whether no other message about this failure has been there.
     is_first: bool,
 }
@@ -52,19 +53,19 @@ impl Judge {
         &mut self,
         target: usize,
         notice: Stranger,
-        trace: &Arc<str>,
+        trace: &str,
         parts: Vec<(String, Arc<str>)>,
     ) {
-        self.stranger(target, Stranger { over: Some(SPLIT), ..notice }, Arc::clone(trace));
+        self.stranger(target, Stranger { over: Some(SPLIT), ..notice }, trace);
         let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
         for (body, trace) in parts {
-            let Some(&case) = self.by_trace.get(&trace) else { continue };
+            let Some(case) = self.case_with(&trace) else { continue };
             let is_first = joined.iter().all(|part| part.case != case);
-            joined.push(Part { body, case, is_first });
+            joined.push(Part { body, case, trace, is_first });
             self.story
                 .tell(self.now, self.cases[case].of.event, || "it is told with others".into());
         }
-        if let Some(&whole) = self.by_trace.get(trace) {
+        if let Some(whole) = self.case_with(trace) {
             self.joined.insert(whole, joined);
         }
     }
@@ -80,7 +81,7 @@ impl Judge {
         let Request::Again { messages, .. } = request else { return false };
         messages.iter().any(|message| {
             let trace = message.trace_header.as_deref().unwrap_or_default();
-            self.by_trace.get(trace).is_some_and(|case| self.joined.contains_key(case))
+            self.case_with(trace).is_some_and(|case| self.joined.contains_key(&case))
         })
     }
 
@@ -116,8 +117,7 @@ impl Judge {
     /// The trace of the message that a queue accepts. SQS keeps a trace as it is, but the judge tells failures apart by
     /// their traces, so each part gets that of its own failure.
     pub fn trace_of_part(&self, of: Subject) -> Option<&str> {
-        let part = self.joined.get(&of.case)?.get(of.part?)?;
-        Some(&self.cases[part.case].of.trace)
+        Some(&self.joined.get(&of.case)?.get(of.part?)?.trace)
     }
 
     /// Whether a queue may refuse a message that is sent again. With each part that it refuses, the others come twice.

@@ -142,7 +142,7 @@ impl World {
             let id = format!("beside-records-{}", self.judge.events.len());
             let stranger = Stranger::new("beside records", String::new(), &id, &alone(&record));
             let over = Some("unreadable");
-            self.judge.stranger(target, Stranger { over, ..stranger }, Arc::clone(&trace));
+            self.judge.stranger(target, Stranger { over, ..stranger }, &trace);
             self.note_sender(of);
             held.insert(self.choices.index(of, "its place", held.len()), (record, trace));
         }
@@ -156,7 +156,7 @@ impl World {
         let id = format!("of-several-{}", self.judge.events.len());
         let notice = Stranger::new("a notice of several objects", String::new(), &id, &body);
         let parts = held.into_iter().map(|(record, trace)| (alone(&record), trace)).collect();
-        self.judge.joins(target, notice, &trace.as_str().into(), parts);
+        self.judge.joins(target, notice, &trace, parts);
         self.note_sender(of);
         self.announce_one(of, target, &body, &trace);
     }
@@ -200,7 +200,7 @@ impl World {
             ..Outgoing::default()
         };
         let queue = self.plan.targets[target].queue;
-        self.judge.stranger(target, stranger, trace.into());
+        self.judge.stranger(target, stranger, &trace);
         self.note_sender(of);
         self.forward(queue, message);
     }
@@ -267,7 +267,7 @@ impl World {
             _ => (usual, good, as_good),
         };
         let trace = self.trace();
-        self.judge.stranger(number, stranger, trace.as_str().into());
+        self.judge.stranger(number, stranger, &trace);
         self.note_sender(of);
         let ids = self.cloud.s3.request_ids();
         let put = Put {

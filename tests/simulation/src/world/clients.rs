@@ -88,7 +88,7 @@ impl World {
         };
         // If Lambda refuses the invocation, the client knows that, and there is no event.
         if let Ok(Invoked::Accepted(request_id)) = self.cloud.invoke(self.now, invocation) {
-            self.judge.sent(target, payload, &request_id, trace.into());
+            self.judge.sent(target, payload, &request_id, &trace);
             self.note_sender(of);
         }
     }
@@ -108,7 +108,7 @@ impl World {
         // If the queue refuses the message, there is none.
         if let Ok(sent) = self.cloud.sqs.send(self.now, queue, message) {
             let id = Arc::clone(&sent.message_id);
-            self.judge.sent(target, payload, &id, trace.into());
+            self.judge.sent(target, payload, &id, &trace);
             self.note_sender(of);
         }
     }
@@ -199,7 +199,7 @@ impl World {
                 true => Arc::clone(&stranger.request_id),
                 false => Arc::clone(&sent.message_id),
             };
-            self.judge.stranger(number, Stranger { request_id, ..stranger }, trace.into());
+            self.judge.stranger(number, Stranger { request_id, ..stranger }, &trace);
             self.note_sender(of);
             self.judge.tally.count(Seen::Fault(Fault::Poison));
         }

@@ -415,7 +415,7 @@ impl World {
             let message = Outgoing { trace_header: Some(trace.clone()), ..message.clone() };
             let sent = self.cloud.sqs.send(self.now, queue, message);
             let id = Arc::clone(&sent.map_err(|_| Refusal::default())?.message_id);
-            subject.iter().for_each(|of| self.judge.reinvoked(*of, &id, trace.as_str().into()));
+            subject.iter().for_each(|of| self.judge.reinvoked(*of, &id, &trace));
             Ok(())
         };
         messages.iter().zip(&call.subjects).map(&mut send).collect()
@@ -548,7 +548,7 @@ impl World {
             .map_err(|error| Refusal::of(error.code(), error.status(), FaultKind::Configuration))?;
         let Accepted::Accepted(request_id) = accepted else { return Ok(String::new()) };
         if let Some(subject) = subject {
-            self.judge.reinvoked(subject, &request_id, trace.into());
+            self.judge.reinvoked(subject, &request_id, &trace);
         }
         Ok(request_id.to_string())
     }
