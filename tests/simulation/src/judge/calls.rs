@@ -107,7 +107,7 @@ impl Judge {
         may_be_early: bool,
         place_since: Option<Millis>,
     ) -> Option<(Check, String)> {
-        let next = match case.verdict {
+        let next = match case.verdict() {
             Ok(next) => next,
             Err(reason) => {
                 let what = format!("it is invoked, and to be given up as {reason}");
@@ -155,7 +155,7 @@ impl Judge {
     fn place_since(&self, message: &Delivery) -> Option<Millis> {
         let behind_since = message.behind_since?.timestamp_millis();
         let case = &self.cases[message.case];
-        let (_, latest) = case.due_range(case.verdict.ok()?);
+        let (_, latest) = case.due_range(case.verdict().ok()?);
         let was_behind = behind_since <= latest + LATENESS_MAX;
         was_behind.then(|| message.received_at.timestamp_millis())
     }
@@ -164,7 +164,7 @@ impl Judge {
     pub fn reinvoked(&mut self, of: Subject, request_id: &Arc<str>, trace: &str) {
         self.acted(of, "invoked");
         let case = &self.cases[of.case];
-        let Ok(next) = case.verdict else { return };
+        let Ok(next) = case.verdict() else { return };
         self.tally.count(Seen::Step("attempts"));
         let open = Open {
             attempt: next.attempt,
@@ -434,7 +434,7 @@ impl Judge {
         range: (Millis, Millis),
     ) -> (Millis, Millis) {
         let (low, high) = spared(message, range);
-        let rest = match self.cases[message.case].verdict {
+        let rest = match self.cases[message.case].verdict() {
             Ok(next) if at < next.last_chance => next.last_chance - at,
             Ok(_) | Err(_) => Millis::MAX,
         };
@@ -444,8 +444,8 @@ impl Judge {
     fn judge_wait(&mut self, at: Millis, index: usize, seconds: u32, is_delay: bool) -> Millis {
         let case = &mut self.cases[index];
         let event = case.of.event;
-        let (Ok(next), 0..=WAIT_MAX) = (case.verdict, seconds) else {
-            let what = format!("it waits for {seconds} s, expected {:?}", case.verdict);
+        let (Ok(next), 0..=WAIT_MAX) = (case.verdict(), seconds) else {
+            let what = format!("it waits for {seconds} s, expected {:?}", case.verdict());
             self.violated(Check::WaitsUntilDue, event, what);
             return 0;
         };
@@ -455,7 +455,7 @@ impl Judge {
         let from = if seconds == 0 { Millis::MIN } else { end - 1000 };
         let (after, before) = (case.shown.0.max(from), case.shown.1.min(until));
         case.shown = (after, before);
-        let (low, high) = case.due.map_or(next.due, |due| (due, due));
+        let (low, high) = case.due().map_or(next.due, |due| (due, due));
         if until < next.due.0 || from >= next.due.1 {
             let what = format!("it waits until {end}, expected {:?}", next.due);
             self.violated(Check::BackoffInRange, event, what);
@@ -476,7 +476,7 @@ impl Judge {
         let case = &self.cases[message.case];
         let is_unclaimed = case.claimed && message.claim.is_none();
         // An unclaimed message waits however old it is, because nobody knows whether its failure was acted on.
-        let rest = match case.verdict {
+        let rest = match case.verdict() {
             Ok(next) if !is_unclaimed => next.expiry - at,
             Ok(_) | Err(_) => Millis::MAX,
         };
@@ -546,8 +546,8 @@ fn is_within((low, high): (Millis, Millis), seconds: u32, is_delay: bool) -> boo
 /// For how long at least, and at most, a fault has kept an event at `at`: since it was due, but no longer than the
 /// handler has known of the fault. An event that isn't due, or has no due time, was kept as long as that.
 fn kept_for(case: &Case, at: Millis, known_for: Millis) -> (Millis, Millis) {
-    let Ok(next) = case.verdict else { return (known_for, known_for) };
-    let (low, high) = case.due.map_or(next.due, |due| (due, due));
+    let Ok(next) = case.verdict() else { return (known_for, known_for) };
+    let (low, high) = case.due().map_or(next.due, |due| (due, due));
     let kept = |due: Millis| (at - due).min(known_for);
     if at < low {
         (known_for, known_for)
@@ -566,7 +566,7 @@ impl Case {
 
     /// The key of its claim: the function that failed, and the request id.
     pub fn key(&self, plan: &Plan) -> String {
-        format!("{}/{}", self.arn(plan), self.request_id)
+        self.request_id.after(&[self.arn(plan), "/"])
     }
 
     pub fn has_key(&self, key: &str, plan: &Plan) -> bool {
@@ -578,7 +578,7 @@ impl Case {
     pub fn due_range(&self, next: Next) -> (Millis, Millis) {
         let (after, until) = self.shown;
         let range = (next.due.0.max(after.saturating_add(1)), next.due.1.min(until));
-        self.due.map_or(range, |due| (due, due))
+        self.due().map_or(range, |due| (due, due))
     }
 }
 

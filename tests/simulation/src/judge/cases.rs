@@ -9,7 +9,7 @@ use std::{
 };
 
 use aws_lambda_events::event::sqs::SqsMessage;
-use comeback_core::{Timestamp, claim::Order, error_type::ErrorReport, record::Condition};
+use comeback_core::{Timestamp, claim::Order, error_type::ErrorReport};
 
 use super::{
     Event, Judge, Open, Subject,
@@ -34,6 +34,15 @@ pub const ATTRIBUTES_MAX: usize = 10;
 /// How many errors are compared with a new one.
 const ERRORS_SHARED: usize = 8;
 
+/// Why Lambda has given up an invocation.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub enum Condition {
+    Failed,
+    /// Its function has a reserved concurrency of 0.
+    Paused,
+    RecursionStopped,
+}
+
 /// A failure whose message is in a retry queue. It stays one case however often the message is delivered.
 pub struct Case {
     pub of: Open,
@@ -52,13 +61,13 @@ pub struct Case {
     pub error: Rc<ErrorReport>,
     pub at: Millis,
     pub first: Millis,
-    pub verdict: Result<Next, &'static str>,
+    verdict: Result<Later, &'static str>,
     /// The bounds of its due time, as its waits have shown: after the first, and at the second at the latest.
     pub shown: (Millis, Millis),
     /// Its exact due time, if an invocation has shown it.
-    pub due: Option<Millis>,
-    pub acts: u32,
-    pub permits: u32,
+    due: Option<NonZero<Millis>>,
+    pub acts: u16,
+    pub permits: u16,
     /// Whether handlers must claim it before they act, and whether the ledger has its mark.
     pub claimed: bool,
     pub marked: bool,
@@ -66,11 +75,38 @@ pub struct Case {
     pub order: Option<Order>,
     pub is_order_open: bool,
     /// How often its messages were received, and how often handlers wrote its item.
-    pub receives: u32,
-    pub writes: u32,
+    pub receives: u16,
+    pub writes: u16,
     /// How many messages there are about it.
-    pub messages: u32,
+    pub messages: u16,
     rare: Option<Box<Rare>>,
+}
+
+/// [`Next`] in fewer bytes: in milliseconds after the failure. They are fewer than the 49 days that fit, because SQS
+/// keeps no message for so long.
+#[derive(Clone, Copy)]
+struct Later {
+    attempt: u32,
+    due: (u32, u32),
+    is_even: bool,
+    last_chance: u32,
+    expiry: u32,
+}
+
+impl Later {
+    fn of(next: Next, at: Millis) -> Self {
+        let Next { attempt, due: (low, high), is_even, last_chance, expiry } = next;
+        let after = |time: Millis| (time - at) as u32;
+        let (last_chance, expiry) = (after(last_chance), after(expiry));
+        Self { attempt, due: (after(low), after(high)), is_even, last_chance, expiry }
+    }
+
+    fn than(self, at: Millis) -> Next {
+        let Self { attempt, due: (low, high), is_even, last_chance, expiry } = self;
+        let time = |after: u32| at + Millis::from(after);
+        let (last_chance, expiry) = (time(last_chance), time(expiry));
+        Next { attempt, due: (time(low), time(high)), is_even, last_chance, expiry }
+    }
 }
 
 /// What is known of few failures only.
@@ -226,8 +262,8 @@ impl Judge {
         self.open_case(open, (&**request_id).into(), at, cause, None);
     }
 
-    /// A handler receives a message. If SQS has moved it here, its consumer has failed.
-    pub fn receives_moved(&mut self, record: &SqsMessage) {
+    /// A handler receives a message. If SQS has moved it here, its consumer has failed. Returns the message's case.
+    pub fn receives(&mut self, record: &SqsMessage) -> Option<usize> {
         let id = record.message_id.as_deref().filter(|_| was_moved(record)).unwrap_or_default();
         if let Some((id, open)) = self.open.remove_entry(id) {
             self.tally.count(Seen::Step("messages moved"));
@@ -235,15 +271,16 @@ impl Judge {
             let cause = (Condition::Failed, ErrorReport::default());
             self.open_case(open, (&*id).into(), at, cause, None);
         }
-        let Some(index) = self.case_with(trace_of(record)) else { return };
+        let index = self.case_with(trace_of(record))?;
         let case = &mut self.cases[index];
         if self.plan.targets[case.of.target].is_queue() {
             // SQS goes on counting when it moves a message, and starts anew when it is sent again.
             let sent_at =
                 if was_moved(record) { time_of(record, "SentTimestamp") } else { case.at };
             case.rare_mut().kept = Some(sent_at.min(case.at));
-            self.cases[index].verdict = self.verdict(&self.cases[index]);
+            self.judge_anew(index);
         }
+        Some(index)
     }
 
     /// A stranger has sent a message to a retry queue.
@@ -319,7 +356,7 @@ impl Judge {
             of,
             rare,
         };
-        case.verdict = self.verdict(&case);
+        case.verdict = self.verdict(&case).map(|next| Later::of(next, at));
         if !self.plan.targets[case.of.target].is_allowed() {
             case.is_refused = true;
             case.claimed = false;
@@ -353,7 +390,7 @@ impl Judge {
     pub fn copied(&mut self, index: usize) {
         let case = &mut self.cases[index];
         // Without a ledger, a handler may act on each copy.
-        case.permits += u32::from(!case.claimed);
+        case.permits += u16::from(!case.claimed);
         let event = case.of.event;
         self.events[event].copies += 1;
         self.story.tell(self.now, event, || "there is one more message about it".to_owned());
@@ -368,8 +405,15 @@ impl Judge {
         may.then_some((index, case.of.target))
     }
 
+    /// What the verdict depends on has changed.
+    pub fn judge_anew(&mut self, index: usize) {
+        let verdict = self.verdict(&self.cases[index]);
+        let case = &mut self.cases[index];
+        case.verdict = verdict.map(|next| Later::of(next, case.at));
+    }
+
     /// The next attempt, or the reason to give the event up.
-    pub fn verdict(&self, case: &Case) -> Result<Next, &'static str> {
+    fn verdict(&self, case: &Case) -> Result<Next, &'static str> {
         // Without an envelope around it, it is not too large.
         let fits = |over: &&str| case.is_transparent && *over == "payload_too_large";
         if let Some(over) = case.over().filter(|over| !fits(over)) {
@@ -417,6 +461,27 @@ impl Case {
     pub fn taken_for(&mut self) -> &mut Open {
         self.truth.get_or_insert_with(|| self.of.clone().into());
         &mut self.of
+    }
+
+    /// The next attempt, or the reason to give it up.
+    pub fn verdict(&self) -> Result<Next, &'static str> {
+        self.verdict.map(|later| later.than(self.at))
+    }
+
+    pub fn due(&self) -> Option<Millis> {
+        self.due.map(NonZero::get)
+    }
+
+    /// An invocation has shown its due time. Returns what was known of it.
+    pub fn is_due_at(&mut self, due: Millis) -> Option<Millis> {
+        std::mem::replace(&mut self.due, NonZero::new(due)).map(NonZero::get)
+    }
+
+    /// From now on, it is taken for that. What its waits have shown was of another attempt.
+    pub fn is_taken_for(&mut self, of: Open) {
+        self.first = of.first_failure(self.at);
+        *self.taken_for() = of;
+        (self.shown, self.due) = ((Millis::MIN, Millis::MAX), None);
     }
 
     /// Where its record lies, if it is in a bucket.

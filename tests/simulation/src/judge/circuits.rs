@@ -291,18 +291,18 @@ impl Judge {
     /// The next attempt of a case, as a circuit names its probe.
     fn probe_of(&self, case: &Case) -> (String, i64) {
         let event = self.event_id(&case.of).unwrap_or_default();
-        (event, case.verdict.map_or(0, |next| i64::from(next.attempt)))
+        (event, case.verdict().map_or(0, |next| i64::from(next.attempt)))
     }
 
     /// Whether a message waits for the next step of its circuit, or only until it is due or has its last chance. Of the
     /// events that are not due, those wait for it that may be the probe or were brought forward.
     fn watches(&self, of: Subject, at: Millis, seconds: u32) -> bool {
         let case = &self.cases[of.case];
-        let Ok(next) = case.verdict else { return false };
+        let Ok(next) = case.verdict() else { return false };
         let target = case.arn(&self.plan);
         let known = self.known_circuits.get(&of.run).and_then(|run| run.get(target));
         let Some(known) = known.filter(|known| known.was_limited) else { return false };
-        let low = case.due.unwrap_or(next.due.0);
+        let low = case.due().unwrap_or(next.due.0);
         let end = at + i64::from(seconds) * 1000;
         let ends_for = |step_at: &Millis| {
             // The calls before this one may have taken until then.
@@ -328,11 +328,11 @@ impl Judge {
             return true;
         }
         let case = &self.cases[of.case];
-        let Ok(next) = case.verdict else { return false };
+        let Ok(next) = case.verdict() else { return false };
         let plan = Rc::clone(&self.plan);
         let target = case.arn(&plan);
         let known = self.known_circuits.get(&of.run).and_then(|run| run.get(target));
-        let low = case.due.unwrap_or(next.due.0);
+        let low = case.due().unwrap_or(next.due.0);
         let may_be = self.plan.handler_of(case.of.target).probes
             && at >= low
             && known.is_some_and(|known| known.was_limited);

@@ -154,10 +154,8 @@ impl Judge {
     pub fn delivered(&mut self, run: u64, event: &Rc<SqsEvent>) {
         let mut batch = Vec::with_capacity(event.records.len());
         for (nth, record) in event.records.iter().enumerate() {
-            self.receives_moved(record);
-            let trace = trace_of(record);
-            let Some(case) = self.case_with(trace) else {
-                let what = format!("a message with an unknown trace, {trace}");
+            let Some(case) = self.receives(record) else {
+                let what = format!("a message with an unknown trace, {}", trace_of(record));
                 self.violated(Check::NothingUnexplained, None, what);
                 continue;
             };
@@ -171,7 +169,7 @@ impl Judge {
             *holders += 1;
             if *holders > 1 {
                 let case = &mut self.cases[case];
-                case.permits += u32::from(!case.claimed);
+                case.permits += u16::from(!case.claimed);
             }
             let queue = self.plan.targets[self.cases[case].of.target].queue;
             let split = self.unsplit(case);
@@ -310,9 +308,9 @@ impl Judge {
     /// An invocation has shown its due time to the millisecond.
     fn shown_exactly(&mut self, index: usize, due: Millis) {
         let case = &mut self.cases[index];
-        let Ok(next) = case.verdict else { return };
+        let Ok(next) = case.verdict() else { return };
         let (event, shown) = (case.of.event, case.shown);
-        let before = case.due.replace(due);
+        let before = case.is_due_at(due);
         let (low, high) = next.due;
         if !(low..=high).contains(&due) {
             let what = format!("due at {due}, expected from {low} to {high}");
@@ -452,7 +450,7 @@ impl Judge {
         let is_refused = answer.as_ref().is_err_and(|refusal| refusal.found.is_some());
         let case = &mut self.cases[of.case];
         // Two runs may have received an event that others have brought forward, and one of them is refused.
-        case.writes -= u32::from(is_refused);
+        case.writes -= u16::from(is_refused);
         let event = case.of.event;
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let (Some(message), Some(next)) = (message, &replace.next) else { return };

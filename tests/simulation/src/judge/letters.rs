@@ -3,14 +3,17 @@
 use std::{borrow::Cow, cmp::Reverse};
 
 use comeback_core::{
-    Timestamp, claim::Order, dead_letter::DeadLetter, fault::FaultKind, record::Condition,
-    time::rfc3339,
+    Timestamp, claim::Order, dead_letter::DeadLetter, fault::FaultKind, time::rfc3339,
 };
 
 use comeback_local_model::sqs::{MessageAttribute, Outgoing};
 use serde_json::{Value, json};
 
-use super::{Judge, Open, Subject, cases::Case, deliveries::Delivery};
+use super::{
+    Judge, Open, Subject,
+    cases::{Case, Condition},
+    deliveries::Delivery,
+};
 use crate::{notes::Check, rules::Millis};
 
 /// A body is only cut if the letter then takes as much as SQS accepts, up to the last character.
@@ -105,7 +108,7 @@ impl Judge {
     fn body_of<'a>(&'a self, message: &'a Delivery, letter: &DeadLetter) -> Cow<'a, str> {
         let case = &self.cases[message.case];
         let has_payload =
-            message.is_read() && !matches!(case.verdict, Err("unreadable" | "payload_missing"));
+            message.is_read() && !matches!(case.verdict(), Err("unreadable" | "payload_missing"));
         let is_there = || has_payload && self.place_of_payload(message, letter).is_none();
         match case.place().is_none() || is_there() {
             true => self.payload(case.of.event),
@@ -123,7 +126,7 @@ impl Judge {
             Some(name.len() + "String".len() + value.as_ref()?.len())
         });
         let size = self.payload(case.of.event).len() + facts.sum::<usize>();
-        let has_payload = case.verdict.err() != Some("payload_missing");
+        let has_payload = case.verdict().err() != Some("payload_missing");
         self.points_to(message, size, letter).filter(|_| has_payload)
     }
 
@@ -154,7 +157,7 @@ impl Judge {
     /// The first attribute that is wrong.
     fn wrong_facts(&self, message: &Delivery, letter: &DeadLetter) -> Option<String> {
         let case = &self.cases[message.case];
-        if matches!(case.verdict, Err("unreadable")) || !message.is_read() {
+        if matches!(case.verdict(), Err("unreadable")) || !message.is_read() {
             return None;
         }
         let abroad = case.strange && case.is_refused;
@@ -192,7 +195,7 @@ fn parsed(text: &str) -> Option<Value> {
 
 /// Whether nobody vouches for the body of its dead letter, so that it may be cut.
 fn may_cut(case: &Case) -> bool {
-    case.is_refused || matches!(case.verdict, Err("unreadable" | "payload_missing"))
+    case.is_refused || matches!(case.verdict(), Err("unreadable" | "payload_missing"))
 }
 
 fn has_body(letter: &DeadLetter, case: &Case, expected: &str) -> bool {
@@ -212,7 +215,7 @@ pub fn attribute<'a>(letter: &'a DeadLetter, name: &str) -> Option<&'a str> {
 
 /// Returns what is wrong with a reason, or None.
 fn wrong_reason(case: &Case, at: Millis, fault: Option<FaultKind>, reason: &str) -> Option<String> {
-    let right = match (case.verdict, fault) {
+    let right = match (case.verdict(), fault) {
         _ if case.order == Some(Order::Cancel) => "cancelled",
         (Err(right), _) => right,
         (Ok(_), Some(FaultKind::Refused(right))) => right.as_str(),

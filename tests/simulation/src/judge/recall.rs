@@ -125,7 +125,7 @@ impl Judge {
             let is_transparent = self.plan.is_transparent(case.of.target, is_turned);
             if is_transparent != case.is_transparent {
                 self.cases[index].is_transparent = is_transparent;
-                self.cases[index].verdict = self.verdict(&self.cases[index]);
+                self.judge_anew(index);
             }
             // It reads no notes, so the payload says all.
             if !is_transparent && self.cases[index].truth().is_unwrapped {
@@ -149,7 +149,7 @@ impl Judge {
         let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
         let Some(message) = message else { return };
         let case = &self.cases[message.case];
-        message.next = case.verdict.ok().map(|next| (case.of.clone(), next.attempt));
+        message.next = case.verdict().ok().map(|next| (case.of.clone(), next.attempt));
     }
 
     /// The shortest and the longest wait from `at` until the notes for a message are read again, if it waits for that.
@@ -194,10 +194,8 @@ impl Judge {
     fn takes_for(&mut self, index: usize, of: &Open) {
         let case = &mut self.cases[index];
         let Open { event, target, trace, .. } = case.of;
-        *case.taken_for() = Open { event, target, trace, ..of.clone() };
-        case.first = of.first_failure(case.at);
-        (case.shown, case.due) = ((Millis::MIN, Millis::MAX), None);
-        self.cases[index].verdict = self.verdict(&self.cases[index]);
+        case.is_taken_for(Open { event, target, trace, ..of.clone() });
+        self.judge_anew(index);
         self.story.tell(self.now, event, || {
             format!("it is taken for attempt {} of {}", of.attempt, of.first_request)
         });
@@ -298,7 +296,7 @@ impl Judge {
         let Noting { note: None, sending: Some(sending), sendings, sender, .. } = noting else {
             return self.violated(Check::NotesTruly, event, format!("announced is {noting:?}"));
         };
-        let Ok(next) = case.verdict else { return };
+        let Ok(next) = case.verdict() else { return };
         let initial = case.first.div_euclid(1000);
         let metadata = self.metadata(&case.of, next.attempt, initial);
         let key = self.sendings_key(case, &self.expected(&case.of, next.attempt, None).body);

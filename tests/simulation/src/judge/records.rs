@@ -277,7 +277,7 @@ impl Judge {
     /// A handler has answered. What is S3's test needs nothing but that.
     pub fn is_tested(&mut self, message: &mut Delivery) {
         let case = &mut self.cases[message.case];
-        if case.verdict.err() != Some(TESTED) {
+        if case.verdict().err() != Some(TESTED) {
             return;
         }
         message.done = true;

@@ -157,7 +157,7 @@ impl Judge {
         let Some(batch) = self.runs.get(&run) else { return };
         let case_of = |message: &Delivery| &self.cases[message.case];
         let (expected, possible) = self.looks_for(batch);
-        let may_be_due = |case: &&Case| case.verdict.is_ok_and(|it| at >= case.due_range(it).0);
+        let may_be_due = |case: &&Case| case.verdict().is_ok_and(|it| at >= case.due_range(it).0);
         let due = batch.iter().map(case_of).filter(may_be_due);
         let due: BTreeSet<&str> = due.map(|case| case.arn(&self.plan)).collect();
         let is_again = batch.iter().any(|message| message.listing.asked_at.is_some());
@@ -255,8 +255,8 @@ impl Judge {
         }
         let read = listing.read()?;
         let is_ordered = read.is_ordered || read.order.is_some();
-        let is_over = case.verdict.map_or(true, |next| asked_at > next.expiry);
-        let due = case.verdict.map(|next| case.due_range(next));
+        let is_over = case.verdict().map_or(true, |next| asked_at > next.expiry);
+        let due = case.verdict().map(|next| case.due_range(next));
         let (may_act, acts) = due.map_or((true, true), |(earliest, latest)| {
             (asked_at >= earliest || is_ordered, listing.judged_at >= latest || is_ordered)
         });
@@ -289,7 +289,7 @@ impl Judge {
         fault: Met,
     ) -> Option<(Check, (Millis, Millis), bool)> {
         let case = &self.cases[message.case];
-        let (earliest, latest) = case.due_range(case.verdict.ok()?);
+        let (earliest, latest) = case.due_range(case.verdict().ok()?);
         if receive_count(message.record()) < 2 || asked_at >= latest {
             return None;
         }
@@ -401,7 +401,7 @@ impl Judge {
             || listing.excused
             || is_anothers
             || listed_before.is_some_and(|due| wait.is_until(due));
-        self.has_register(case) && case.verdict.is_ok() && !is_written && !is_excused
+        self.has_register(case) && case.verdict().is_ok() && !is_written && !is_excused
     }
 
     /// Nothing is left to happen: every order was followed, and no retry cost more writes than allowed.
