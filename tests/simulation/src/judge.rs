@@ -11,7 +11,6 @@ mod cases;
 mod circuits;
 mod delays;
 mod deliveries;
-mod ids;
 mod letters;
 mod recall;
 mod records;
@@ -43,12 +42,12 @@ use self::{
     circuits::{FaultFree, Known},
     delays::Process,
     deliveries::Delivery,
-    ids::{Id, Trace},
     recall::Sent,
     split::Part,
     turns::Retries,
 };
 use crate::{
+    ids::{Id, Trace},
     notes::{Check, Seen, Story, Tally, Violation},
     payload::{Foreign, METADATA, Payload, envelope, metadata, plain_text},
     plan::Plan,

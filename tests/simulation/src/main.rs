@@ -9,7 +9,7 @@
 
 mod choices;
 mod dice;
-mod id;
+mod ids;
 mod judge;
 mod notes;
 mod outages;

@@ -14,12 +14,12 @@ use comeback_core::{Timestamp, claim::Order, error_type::ErrorReport};
 use super::{
     Event, Judge, Open, Subject,
     deliveries::{time_of, trace_of, was_moved},
-    ids::Id,
     records::{Place, TESTED},
     split::SPLIT,
 };
 use crate::{
     choices::{Choices, Of},
+    ids::Id,
     notes::Seen,
     payload::Foreign,
     plan::Form,

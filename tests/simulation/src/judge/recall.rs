@@ -16,10 +16,10 @@ use super::{
     cases::Case,
     delays::{LEDGER, ROUNDING},
     deliveries::Delivery,
-    ids::Id,
     register::came_back,
 };
 use crate::{
+    ids::Id,
     notes::{Check, Seen},
     payload::Foreign,
     rules::Millis,

@@ -21,7 +21,7 @@ use wire::{Answer, Entry, Found, Noting, Refusal, Replace};
 use super::{World, service::name_of};
 use crate::{
     choices::Of,
-    id::Id,
+    ids::Id,
     judge::Subject,
     notes::{Fault, Seen},
 };
@@ -69,7 +69,7 @@ struct Item {
 impl Item {
     fn new(claim: Claim, delayed_until: Option<Timestamp>) -> Self {
         let Claim { token: Token { generation, owner }, state, order, expires_at } = claim;
-        Self { generation, owner: Id::of(&owner), state, order, expires_at, delayed_until }
+        Self { generation, owner: Id::from(&*owner), state, order, expires_at, delayed_until }
     }
 
     fn claim(&self) -> Claim {
@@ -109,7 +109,7 @@ impl Table {
     fn key(&self, text: &str) -> Option<Key> {
         let (target, id) = text.split_once('/')?;
         let number = self.targets.iter().position(|known| **known == *target)?;
-        Some(Key { target: number as u32, id: Id::of(id) })
+        Some(Key { target: number as u32, id: Id::from(id) })
     }
 
     fn text(&self, key: &Key) -> String {

@@ -1,6 +1,7 @@
 //! What events are known by, in few bytes: an outage has millions of them.
 
 use std::{
+    borrow::Cow,
     fmt,
     hash::{DefaultHasher, Hasher},
     sync::Arc,
@@ -8,39 +9,49 @@ use std::{
 
 use uuid::{Uuid, fmt::Hyphenated};
 
-/// A request id or message id. Those of Lambda and SQS are UUIDs, and strangers write any text.
-#[derive(Clone, Eq, Hash, PartialEq)]
+/// A request id or message id, or the owner of a claim. Those of Lambda and SQS are UUIDs, owners are UUIDs with a
+/// number, and strangers write any text.
+#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Id {
     Uuid(Uuid),
+    /// A UUID, a slash and a number.
+    Numbered(Uuid, u8),
     Other(Arc<str>),
 }
 
 impl Id {
-    fn text<'a>(&'a self, buffer: &'a mut [u8; Hyphenated::LENGTH]) -> &'a str {
+    fn text<'a>(&'a self, buffer: &'a mut [u8; Hyphenated::LENGTH]) -> Cow<'a, str> {
         match self {
-            Self::Uuid(uuid) => uuid.as_hyphenated().encode_lower(buffer),
-            Self::Other(text) => text,
+            Self::Uuid(uuid) => Cow::Borrowed(uuid.as_hyphenated().encode_lower(buffer)),
+            Self::Numbered(uuid, number) => format!("{uuid}/{number}").into(),
+            Self::Other(text) => Cow::Borrowed(text),
         }
     }
 
     /// The text of this id after others.
     pub fn after(&self, texts: &[&str]) -> String {
         let mut all = texts.concat();
-        all.push_str(self.text(&mut [0; Hyphenated::LENGTH]));
+        all.push_str(&self.text(&mut [0; Hyphenated::LENGTH]));
         all
     }
 
     /// What `text` has before this id.
     pub fn before<'a>(&self, text: &'a str) -> Option<&'a str> {
-        text.strip_suffix(self.text(&mut [0; Hyphenated::LENGTH]))
+        text.strip_suffix(&*self.text(&mut [0; Hyphenated::LENGTH]))
     }
 }
 
 /// Only what is written as Lambda does counts as a UUID, so that its text is the same again.
 impl From<&str> for Id {
     fn from(text: &str) -> Self {
-        let uuid = Uuid::try_parse(text).map(Self::Uuid);
-        let same = uuid.ok().filter(|uuid| *uuid == *text);
+        let short = match text.split_once('/') {
+            Some((uuid, number)) => {
+                let numbered = |uuid| Some(Self::Numbered(uuid, number.parse().ok()?));
+                Uuid::try_parse(uuid).ok().and_then(numbered)
+            }
+            None => Uuid::try_parse(text).ok().map(Self::Uuid),
+        };
+        let same = short.filter(|short| *short == *text);
         same.unwrap_or_else(|| Self::Other(text.into()))
     }
 }
@@ -53,7 +64,7 @@ impl PartialEq<str> for Id {
 
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text(&mut [0; Hyphenated::LENGTH]))
+        f.write_str(&self.text(&mut [0; Hyphenated::LENGTH]))
     }
 }
 
@@ -86,14 +97,18 @@ mod tests {
     #[test]
     fn an_id_has_the_text_that_it_was_made_of() {
         let lambda = "5f0c7c8e-1a57-4d2b-9f3e-0123456789ab";
-        let others =
-            ["", "stranger-7", "5F0C7C8E-1A57-4D2B-9F3E-0123456789AB", &lambda.replace('-', "")];
-        for text in others.into_iter().chain([lambda]) {
-            let id = Id::from(text);
+        let upper = lambda.to_uppercase();
+        let owners = [7, 255].map(|number| format!("{lambda}/{number}"));
+        let others = ["/07", "/256", "/", "/7/7"].map(|end| format!("{lambda}{end}"));
+        let more = ["", "stranger-7", &upper, &lambda.replace('-', "")].map(str::to_owned);
+        let short = [lambda.to_owned()].into_iter().chain(owners).map(|text| (text, true));
+        let long = others.into_iter().chain(more).map(|text| (text, false));
+        for (text, is_short) in short.chain(long) {
+            let id = Id::from(&*text);
             assert_eq!(id.to_string(), text);
             assert!(id == *text, "{id}");
             assert_eq!(id.before(&format!("arn/{text}")), Some("arn/"));
-            assert_eq!(matches!(id, Id::Uuid(_)), text == lambda, "{text}");
+            assert_eq!(!matches!(id, Id::Other(_)), is_short, "{text}");
         }
     }
 
