@@ -191,6 +191,7 @@ def _started(
     with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
         environment = {"PATH": os.environ["PATH"], "TMPDIR": folder, **settings}
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True)
+        reader = Thread(target=process.stdout.read, daemon=True)
         try:
             found = None
             for line in process.stdout:
@@ -200,11 +201,15 @@ def _started(
             else:
                 raise RuntimeError(f"expected {name} to print its endpoint, it exited instead")
             # Read all other output, so that the pipe never fills up.
-            Thread(target=process.stdout.read, daemon=True).start()
+            reader.start()
             yield Endpoint(name, found[0])
         finally:
             process.terminate()
             process.wait(PATIENCE_SECONDS)
+            if reader.ident:
+                reader.join(PATIENCE_SECONDS)
+            process.stdin.close()
+            process.stdout.close()
 
 
 def end_with_starter() -> None:
