@@ -566,3 +566,18 @@ fn retry_hint(error: &ErrorReport) -> Option<u64> {
     };
     message[..digits].parse::<u64>().ok().map(|count| count * unit)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ids::Trace, payload::plain_text};
+
+    /// An outage of an hour has millions of events that wait at once, each a first failure of a plain payload.
+    #[test]
+    fn the_judge_keeps_a_quarter_of_a_kilobyte_of_an_event_that_waits() {
+        let event = Event::new(7, plain_text(7), None, None);
+        assert!(event.original.is_none());
+        let kept = size_of::<Event>() + size_of::<Case>() + size_of::<(Trace, u32)>();
+        assert!(kept <= 256, "{kept} bytes");
+    }
+}
