@@ -28,13 +28,6 @@ impl Id {
         }
     }
 
-    /// The text of this id after others.
-    pub fn after(&self, texts: &[&str]) -> String {
-        let mut all = texts.concat();
-        all.push_str(&self.text(&mut [0; Hyphenated::LENGTH]));
-        all
-    }
-
     /// What `text` has before this id.
     pub fn before<'a>(&self, text: &'a str) -> Option<&'a str> {
         text.strip_suffix(&*self.text(&mut [0; Hyphenated::LENGTH]))

@@ -15,8 +15,8 @@ use super::{
 /// The largest body that is packed. A larger one is kept as it is: to compress it could take milliseconds.
 const SIZE_MAX: usize = 4_096;
 
-/// How many messages at least are packed with a sample before the next one.
-const PACKED_MIN: u32 = 64;
+/// After how many messages in a row that are unlike the sample, one of them becomes the next.
+const UNLIKE_MAX: u32 = 8;
 
 /// What is written of a message: its id and body, its sender, trace and group, and its attributes, each as name, type,
 /// text or bytes.
@@ -40,7 +40,8 @@ pub(super) enum Packed {
 #[derive(Debug, Default)]
 pub(super) struct Packer {
     sample: Arc<[u8]>,
-    packed: u32,
+    /// How many messages since the last that was like the sample.
+    unlike: u32,
 }
 
 impl Packer {
@@ -50,12 +51,11 @@ impl Packer {
         }
         let written = write(texts);
         let bytes = compress_with_dict(&written, &self.sample).into_boxed_slice();
-        let is_unlike = bytes.len() > written.len() / 2;
+        self.unlike = if bytes.len() > written.len() / 2 { self.unlike + 1 } else { 0 };
         let sample = Arc::clone(&self.sample);
         let packed = Packed::Small { bytes, size: written.len() as u32, sample };
-        self.packed = self.packed.saturating_add(1);
-        if is_unlike && (self.sample.is_empty() || self.packed > PACKED_MIN) {
-            *self = Self { sample: written.into(), packed: 0 };
+        if self.unlike > UNLIKE_MAX || self.sample.is_empty() {
+            *self = Self { sample: written.into(), unlike: 0 };
         }
         packed
     }

@@ -566,7 +566,7 @@ impl Case {
 
     /// The key of its claim: the function that failed, and the request id.
     pub fn key(&self, plan: &Plan) -> String {
-        self.request_id.after(&[self.arn(plan), "/"])
+        format!("{}/{}", self.arn(plan), self.request_id)
     }
 
     pub fn has_key(&self, key: &str, plan: &Plan) -> bool {

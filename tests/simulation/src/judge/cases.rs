@@ -82,8 +82,8 @@ pub struct Case {
     rare: Option<Box<Rare>>,
 }
 
-/// [`Next`] in fewer bytes: in milliseconds after the failure. They are fewer than the 49 days that fit, because SQS
-/// keeps no message for so long.
+/// [`Next`] in fewer bytes: in milliseconds after the failure. All its times fit, because they are later than the
+/// failure, and SQS keeps no message for the 49 days that they could count.
 #[derive(Clone, Copy)]
 struct Later {
     attempt: u32,
@@ -94,9 +94,10 @@ struct Later {
 }
 
 impl Later {
+    #[allow(clippy::expect_used, reason = "a time that doesn't fit would be judged wrongly")]
     fn of(next: Next, at: Millis) -> Self {
         let Next { attempt, due: (low, high), is_even, last_chance, expiry } = next;
-        let after = |time: Millis| (time - at) as u32;
+        let after = |time: Millis| u32::try_from(time - at).expect("it is at most 49 days later");
         let (last_chance, expiry) = (after(last_chance), after(expiry));
         Self { attempt, due: (after(low), after(high)), is_even, last_chance, expiry }
     }
@@ -405,7 +406,7 @@ impl Judge {
         may.then_some((index, case.of.target))
     }
 
-    /// What the verdict depends on has changed.
+    /// Reaches the verdict again, because a fact on which it depends has changed.
     pub fn judge_anew(&mut self, index: usize) {
         let verdict = self.verdict(&self.cases[index]);
         let case = &mut self.cases[index];
