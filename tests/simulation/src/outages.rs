@@ -74,7 +74,7 @@ fn figures(ended: &Judge, outage: Outage) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
+mod long_tests {
     use super::*;
     use crate::notes::Seen;
 

@@ -91,7 +91,7 @@ impl Tally {
 }
 
 #[cfg(test)]
-mod tests {
+mod long_tests {
     use clap::ValueEnum;
 
     use super::*;
