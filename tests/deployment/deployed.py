@@ -231,8 +231,8 @@ def try_out(trial: Trial) -> list[str]:
 
 
 def run_all(runs: Sequence[Callable[[], list[str]]]) -> int:
-    """Makes runs, three at a time because they mostly wait, and prints their faults. Returns the exit code."""
-    with ThreadPoolExecutor(max_workers=3) as pool:
+    """Makes all runs at the same time, because they mostly wait, and prints their faults. Returns the exit code."""
+    with ThreadPoolExecutor(max_workers=len(runs)) as pool:
         wrong = [fault for found in pool.map(lambda run: run(), runs) for fault in found]
     for fault in wrong:
         print(fault, file=sys.stderr)
