@@ -99,11 +99,9 @@ class TerraformTest(unittest.TestCase):
         self.terraform(self.module, "fmt", "-check", "-diff", "-recursive")
 
     def test_the_module_and_its_examples_are_valid_and_its_tests_pass(self) -> None:
-        # An example is valid only if the module is.
-        for folder in (self.module / "examples").iterdir():
+        for folder in (self.module, *(self.module / "examples").iterdir()):
             self.terraform(folder, "init", "-backend=false", *(PLUGINS or []))
             self.terraform(folder, "validate", "-no-color")
-        self.terraform(self.module, "init", "-backend=false", *(PLUGINS or []))
         said = self.terraform(self.module, "test", "-no-color")
         self.assertRegex(said, r"Success! [1-9]\d* passed, 0 failed")
 

@@ -15,7 +15,7 @@ use super::{
 /// The largest body that is packed. A larger one is kept as it is: to compress it could take milliseconds.
 const SIZE_MAX: usize = 4_096;
 
-/// After how many messages in a row that are unlike the sample, one of them becomes the next.
+/// How many messages in a row may be unlike the sample. The next one that is unlike it becomes the sample.
 const UNLIKE_MAX: u32 = 8;
 
 /// What is written of a message: its id and body, its sender, trace and group, and its attributes, each as name, type,
