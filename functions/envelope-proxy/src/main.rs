@@ -135,7 +135,8 @@ fn begin_to_listen(
 /// The proxy, until the process that started it ends.
 async fn serve_for_bootstrap(settings: &Settings) -> Result<(), Box<dyn Error>> {
     end_with_parent()?;
-    let listener = listen(settings.any_port()?)?;
+    // Any free port: after a crash, the proxy on the last one may not have ended yet.
+    let listener = listen(0)?;
     reach(&settings.runtime_api).await?;
     println!("{}", listener.local_addr()?);
     Ok(serve(listener, Upstream::new(&settings.runtime_api)).await?)

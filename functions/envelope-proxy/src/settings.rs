@@ -8,9 +8,9 @@ const PORT: NonZeroU16 = NonZeroU16::new(9019).unwrap();
 pub struct Settings {
     /// Host and port of the Runtime API, or of another proxy in front of it.
     pub runtime_api: String,
-    /// The port on loopback to listen on, if it is set. A bad one is an error only when it is needed, because the
-    /// caller then knows where to report it.
-    port: Result<Option<NonZeroU16>, BadSetting>,
+    /// The port on loopback to listen on. A bad one is an error only when it is needed, because the caller then knows
+    /// where to report it.
+    port: Result<NonZeroU16, BadSetting>,
     /// The function's real bootstrap, if the proxy is installed as `bootstrap`.
     pub bootstrap: Option<String>,
     pub has_wrapper: bool,
@@ -32,28 +32,23 @@ impl Settings {
             let (name, expected) = ("AWS_LAMBDA_RUNTIME_API", "host and port, as Lambda sets it");
             return Err(BadSetting { name, expected, got: "nothing".to_owned() });
         };
-        let port = lookup("COMEBACK_PROXY_PORT").map(|port| match port.parse() {
-            Ok(port) => Ok(port),
-            Err(_) => Err(BadSetting {
+        let port = lookup("COMEBACK_PROXY_PORT").map_or(Ok(PORT), |port| {
+            port.parse().map_err(|_| BadSetting {
                 name: "COMEBACK_PROXY_PORT",
                 expected: "a port, 1 to 65535",
                 got: format!("{port:?}"),
-            }),
+            })
         });
         Ok(Self {
             runtime_api,
-            port: port.transpose(),
+            port,
             bootstrap: lookup("COMEBACK_BOOTSTRAP"),
             has_wrapper: lookup("AWS_LAMBDA_EXEC_WRAPPER").is_some(),
         })
     }
 
+    /// The port that the extension and its wrapper agree on.
     pub fn agreed_port(&self) -> Result<u16, BadSetting> {
-        Ok(self.port.clone()?.unwrap_or(PORT).get())
-    }
-
-    /// The port of a proxy that prints its address: any free port, if none is set.
-    pub fn any_port(&self) -> Result<u16, BadSetting> {
-        Ok(self.port.clone()?.map_or(0, NonZeroU16::get))
+        self.port.clone().map(NonZeroU16::get)
     }
 }

@@ -20,7 +20,9 @@ fn start(task: &Opt, api: &str, program: Option<&str>) -> Command {
         symlink(PROGRAM, &path).unwrap();
     }
     let mut command = Command::new(path);
-    command.env("AWS_LAMBDA_RUNTIME_API", api).env_remove("COMEBACK_PROXY_PORT");
+    // The API's own port, which is taken: only the layer's proxy listens on the port of its setting.
+    let port = api.rsplit(':').next().unwrap();
+    command.env("AWS_LAMBDA_RUNTIME_API", api).env("COMEBACK_PROXY_PORT", port);
     if let Some(program) = program {
         command.env("COMEBACK_BOOTSTRAP", task.program("real", program));
     }
