@@ -12,6 +12,7 @@ import unittest
 from pathlib import Path
 
 import commands
+import terraform_refusals as refusals
 
 PLUGINS = commands.terraform_plugins()
 
@@ -81,6 +82,8 @@ locals {
 
 @unittest.skipIf(PLUGINS is None, "Terraform is not installed")
 class TerraformTest(unittest.TestCase):
+    maxDiff = None
+
     def setUp(self) -> None:
         folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="terraform-")))
         self.module = folder / "infra/terraform"
@@ -120,6 +123,18 @@ class TerraformTest(unittest.TestCase):
         (self.module / "provider_override.tf").write_text(VERSION_6)
         said = self.terraform(folder, "plan", "-no-color", fails=is_old)
         self.assertIn("got 1048576" if is_old else "= 1048576", said)
+
+    def test_each_input_that_is_refused_is_named(self) -> None:
+        (self.module / "targets_override.tf").write_text(refusals.NOT_READ)
+        folder = self.module.parents[1] / "planned"
+        folder.mkdir()
+        for refused, accepted in ((refusals.BY_VARIABLES, []), (refusals.WHEN_PLANNED, refusals.ACCEPTED)):
+            code, targets = refusals.planned([*(inputs for inputs, *_ in refused), *accepted])
+            (folder / "main.tf.json").write_text(code)
+            self.terraform(folder, "init", *(PLUGINS or []))
+            errors = refusals.errors(self.terraform(folder, "plan", "-json", *targets, fails=True))
+            texts = [text for _, *parts in refused for text in parts]
+            self.assertCountEqual([next((text for text in texts if text in error), error) for error in errors], texts)
 
     def test_functions_whose_events_cant_be_retried_are_refused(self) -> None:
         (self.module / "targets_override.tf").write_text(KINDS)
