@@ -1,25 +1,4 @@
-//! The retry loop in virtual time, with every fault drawn from a seed.
-//!
-//! A *world* ([`world`]) consists of the local cloud's model of SQS and Lambda, production's `flow` and `core` as the
-//! handlers, and a virtual clock. Its *plan* ([`plan`]) is drawn from a seed: events, policies, queues, handlers, and
-//! how often each fault happens. A *judge* (`judge`) watches from outside and checks everything against its own
-//! statement of the rules. At some time the faults stop, and then everything must settle.
-//!
-//! The same seed makes the same world, so a failure can be replayed and read line by line.
-
-mod choices;
-mod dice;
-mod ids;
-mod judge;
-mod notes;
-mod outages;
-mod payload;
-mod plan;
-mod rules;
-mod run;
-mod script;
-mod shorten;
-mod world;
+//! The program: plays worlds, and tells what was seen in them.
 
 use std::{
     fs,
@@ -30,18 +9,14 @@ use std::{
 
 use clap::Parser;
 use comeback_core::time::{at_millis, between};
-
-use crate::{
+use simulation::{
+    outages,
     plan::{Outage, Plan},
     run::{report, worlds},
     script::Script,
     shorten::shortest,
     world::{BEGAN_AT, play},
 };
-
-/// With the system's allocator, a world spends a fifth of its time on memory.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The retry loop in virtual time, with every fault drawn from a seed.
 #[derive(Parser)]

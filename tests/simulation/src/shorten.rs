@@ -234,7 +234,7 @@ fn shift_spells(script: &mut Script, kind: &str, gone: usize) {
 }
 
 /// The choices without those of some events or strangers.
-fn shifted(script: &Script, kind: &str, gone: Range<u64>) -> Told {
+pub fn shifted(script: &Script, kind: &str, gone: Range<u64>) -> Told {
     let start = format!("{kind} ");
     // The number of the event or the stranger of whom a choice is, and the rest of its name.
     let read = |name: &str| -> Option<(u64, String)> {
@@ -263,40 +263,4 @@ fn shifted(script: &Script, kind: &str, gone: Range<u64>) -> Told {
         told.insert(format!("{start}{}: {SENT_AFTER}", gone.start), waited.to_string());
     }
     told
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_world_is_shortened_to_what_shows_the_same() {
-        let sees = BTreeSet::from(["fault: HandleStale".to_owned()]);
-        let is_small = |seed: &u64| Plan::of(*seed).events < 8;
-        let seed = (0..1_000).filter(is_small).find(|seed| {
-            let judge = play_as(Plan::of(*seed), How::Drawn, false).0;
-            Shows { breaks: None, sees: sees.clone() }.by(&judge)
-        });
-        let plan = Plan::of(seed.unwrap());
-        let script = shortest(&plan, sees).unwrap();
-        let lines = script.to_string().lines().count();
-        assert!(lines <= 20, "{lines} lines:\n{script}");
-        let read = Script::parse(&script.to_string()).unwrap();
-        assert_eq!(read.play(false).complaints(&read), [""; 0]);
-    }
-
-    #[test]
-    fn events_after_one_that_is_left_out_are_sent_when_they_were() {
-        let choices = ["event 0: fails", "event 1: fails", "event 2, attempt 1: fails"];
-        let mut told: Told = choices.map(|name| (name.to_owned(), String::new())).into();
-        let times = [("event 1: sent after", "500"), ("event 2: sent after", "70")];
-        told.extend(times.map(|(name, after)| (name.to_owned(), after.to_owned())));
-        let left = shifted(&Script { told, ..Script::default() }, "event", 1..2);
-        let expected = [
-            ("event 0: fails", ""),
-            ("event 1, attempt 1: fails", ""),
-            ("event 1: sent after", "570"),
-        ];
-        assert_eq!(left, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
-    }
 }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     choices::{Choices, Of},
-    ids::Id,
+    ids::{Id, Trace},
     notes::Seen,
     payload::Foreign,
     plan::Form,
@@ -30,6 +30,9 @@ use crate::{
 pub const SIZE_MAX: usize = 1_048_576;
 
 pub const ATTRIBUTES_MAX: usize = 10;
+
+/// An outage of an hour has millions of events that wait at once.
+const _: () = assert!(size_of::<Event>() + size_of::<Case>() + size_of::<(Trace, u32)>() <= 256);
 
 /// How many errors are compared with a new one.
 const ERRORS_SHARED: usize = 8;
@@ -566,19 +569,4 @@ fn retry_hint(error: &ErrorReport) -> Option<u64> {
         Some(_) | None => return None,
     };
     message[..digits].parse::<u64>().ok().map(|count| count * unit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{ids::Trace, payload::plain_text};
-
-    /// An outage of an hour has millions of events that wait at once, each a first failure of a plain payload.
-    #[test]
-    fn the_judge_keeps_a_quarter_of_a_kilobyte_of_an_event_that_waits() {
-        let event = Event::new(7, plain_text(7), None, None);
-        assert!(event.original.is_none());
-        let kept = size_of::<Event>() + size_of::<Case>() + size_of::<(Trace, u32)>();
-        assert!(kept <= 256, "{kept} bytes");
-    }
 }
