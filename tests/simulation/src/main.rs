@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{self, ErrorKind, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
@@ -90,107 +91,152 @@ enum Command {
 
 #[allow(clippy::disallowed_methods, reason = "only the duration of a run is measured")]
 fn main() -> ExitCode {
-    let started = Instant::now();
-    let good = match Command::parse() {
-        Command::Run { seeds, from, threads, brief } => run(started, seeds, from, threads, brief),
-        Command::Shorten { seed, see } => shorten(seed, see),
-        Command::Play { scripts } => play_scripts(&scripts),
-        Command::Replay { seed, event } => replay(seed, event),
+    match obey(Command::parse(), Instant::now(), &mut io::stdout().lock()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        // The reader has closed the pipe, so an error message would not be seen.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("simulation: can't write the output: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns whether all was as it must be.
+fn obey(command: Command, started: Instant, out: &mut impl Write) -> io::Result<bool> {
+    match command {
+        Command::Run { seeds, from, threads, brief } => {
+            run(out, started, seeds, from, threads, brief)
+        }
+        Command::Shorten { seed, see } => shorten(out, seed, see),
+        Command::Play { scripts } => play_scripts(out, &scripts),
+        Command::Replay { seed, event } => replay(out, seed, event),
         Command::Day { events, seed, flawless, down, metrics } => {
             let plan = Plan::day_of(events, seed);
             let plan = if flawless { plan.flawless(Duration::from_hours(down)) } else { plan };
-            day(started, plan, metrics.as_deref())
+            day(out, started, plan, metrics.as_deref())
         }
         Command::Outage { seeds, json, outage } => {
-            (0..seeds).all(|seed| outages::play_and_tell(outage, seed, json))
+            for seed in 0..seeds {
+                if !outages::play_and_tell(out, outage, seed, json)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
         }
-    };
-    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
 }
 
-fn run(started: Instant, seeds: u64, from: u64, threads: usize, brief: bool) -> bool {
+fn run(
+    out: &mut impl Write,
+    started: Instant,
+    seeds: u64,
+    from: u64,
+    threads: usize,
+    brief: bool,
+) -> io::Result<bool> {
     let summary = worlds(from..from.saturating_add(seeds), threads);
     let seconds = started.elapsed().as_secs_f64();
-    print!("{}", summary.tally.counts());
+    write!(out, "{}", summary.tally.counts())?;
     if let Some((seed, violation)) = &summary.failed {
-        println!("\n{}", report(*seed, violation));
+        writeln!(out, "\n{}", report(*seed, violation))?;
         if !brief {
-            shorten(*seed, Vec::new());
+            shorten(out, *seed, Vec::new())?;
         }
     }
     let uneven = summary.tally.uneven_draws();
-    uneven.iter().for_each(|what| println!("{what}"));
+    if let Some(what) = &uneven {
+        writeln!(out, "{what}")?;
+    }
     let rate = summary.worlds as f64 / seconds;
-    println!("{} worlds in {seconds:.1} s, {rate:.0} a second", summary.worlds);
-    summary.failed.is_none() && uneven.is_none()
+    writeln!(out, "{} worlds in {seconds:.1} s, {rate:.0} a second", summary.worlds)?;
+    Ok(summary.failed.is_none() && uneven.is_none())
 }
 
-fn replay(seed: u64, event: Option<usize>) -> bool {
+fn replay(out: &mut impl Write, seed: u64, event: Option<usize>) -> io::Result<bool> {
     let ended = play(Plan::of(seed), true);
     let about = event.or(ended.violation.as_ref().and_then(|violation| violation.event));
-    print!("{}", ended.story.of(about));
+    write!(out, "{}", ended.story.of(about))?;
     match &ended.violation {
-        Some(violation) => println!("{violation}"),
-        None => println!("all rules held"),
+        Some(violation) => writeln!(out, "{violation}")?,
+        None => writeln!(out, "all rules held")?,
     }
-    ended.violation.is_none()
+    Ok(ended.violation.is_none())
 }
 
-fn shorten(seed: u64, see: Vec<String>) -> bool {
+fn shorten(out: &mut impl Write, seed: u64, see: Vec<String>) -> io::Result<bool> {
     let wanted = see.join(", ");
     let shortest = shortest(&Plan::of(seed), see.into_iter().collect());
     match &shortest {
-        Some(script) => print!("{script}"),
-        None => println!("expected to see {wanted:?} in world {seed}, got nothing of it"),
+        Some(script) => write!(out, "{script}")?,
+        None => writeln!(out, "expected to see {wanted:?} in world {seed}, got nothing of it")?,
     }
-    shortest.is_some()
+    Ok(shortest.is_some())
 }
 
-fn play_scripts(files: &[PathBuf]) -> bool {
-    let played = files.iter().filter(|file| play_script(file, files.len() == 1));
-    played.count() == files.len()
+fn play_scripts(out: &mut impl Write, files: &[PathBuf]) -> io::Result<bool> {
+    let mut is_good = true;
+    for file in files {
+        is_good &= play_script(out, file, files.len() == 1)?;
+    }
+    Ok(is_good)
 }
 
-fn play_script(file: &Path, is_story_told: bool) -> bool {
+fn play_script(out: &mut impl Write, file: &Path, is_story_told: bool) -> io::Result<bool> {
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) => {
-            println!("can't read {}: {error}", file.display());
-            return false;
+            writeln!(out, "can't read {}: {error}", file.display())?;
+            return Ok(false);
         }
     };
     let script = match Script::parse(&text) {
         Ok(script) => script,
         Err(bad) => {
-            bad.iter().for_each(|line| println!("{}, {line}", file.display()));
-            return false;
+            for line in bad {
+                writeln!(out, "{}, {line}", file.display())?;
+            }
+            return Ok(false);
         }
     };
     let played = script.play(is_story_told);
     if is_story_told {
         let about = played.judge.violation.as_ref().and_then(|violation| violation.event);
-        print!("{}{}", played.judge.story.of(about), played.judge.tally.counts());
+        write!(out, "{}{}", played.judge.story.of(about), played.judge.tally.counts())?;
     }
     let violation = played.judge.violation.as_ref().map(ToString::to_string);
     let wrong: Vec<_> = violation.into_iter().chain(played.complaints(&script)).collect();
-    wrong.iter().for_each(|wrong| println!("{}: {wrong}", file.display()));
-    println!("{}: {}", file.display(), if wrong.is_empty() { "all rules held" } else { "failed" });
-    wrong.is_empty()
+    for wrong in &wrong {
+        writeln!(out, "{}: {wrong}", file.display())?;
+    }
+    writeln!(
+        out,
+        "{}: {}",
+        file.display(),
+        if wrong.is_empty() { "all rules held" } else { "failed" }
+    )?;
+    Ok(wrong.is_empty())
 }
 
-fn day(started: Instant, plan: Plan, metrics: Option<&Path>) -> bool {
+fn day(
+    out: &mut impl Write,
+    started: Instant,
+    plan: Plan,
+    metrics: Option<&Path>,
+) -> io::Result<bool> {
     let events = plan.events;
     let ended = play(Plan { has_metrics: metrics.is_some(), ..plan }, false);
     let seconds = started.elapsed().as_secs_f64();
-    print!("{}", ended.tally.counts());
+    write!(out, "{}", ended.tally.counts())?;
     if let Some(violation) = &ended.violation {
-        println!("{violation}");
+        writeln!(out, "{violation}")?;
     }
     let hours = between(at_millis(BEGAN_AT), ended.now).as_secs_f64() / 3600.0;
-    println!("{events} events over {hours:.1} virtual hours in {seconds:.1} s");
+    writeln!(out, "{events} events over {hours:.1} virtual hours in {seconds:.1} s")?;
     let unwritten = metrics.and_then(|file| fs::write(file, ended.metrics.join("\n")).err());
     if let Some(error) = &unwritten {
-        println!("can't write metrics: {error}");
+        writeln!(out, "can't write metrics: {error}")?;
     }
-    ended.violation.is_none() && unwritten.is_none()
+    Ok(ended.violation.is_none() && unwritten.is_none())
 }

@@ -1,6 +1,9 @@
 //! Plays an outage of one function, and tells what was seen of it.
 
-use std::time::Duration;
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
 
 use comeback_core::time::{at_millis, between, later};
 use serde_json::{Value, json};
@@ -18,23 +21,33 @@ pub fn recovered_after(ended: &Judge, outage: Outage, percent: usize) -> Option<
     Some(between(until, *at))
 }
 
-/// Prints the figures of an outage. Returns whether all rules held.
-pub fn play_and_tell(outage: Outage, seed: u64, as_json: bool) -> bool {
+/// Writes the figures of an outage. Returns whether all rules held.
+///
+/// # Errors
+///
+/// If they can't be written.
+pub fn play_and_tell(
+    out: &mut impl Write,
+    outage: Outage,
+    seed: u64,
+    as_json: bool,
+) -> io::Result<bool> {
     let ended = play(Plan::of_outage(outage, seed), false);
     if as_json {
-        println!("{}", figures(&ended, outage));
+        writeln!(out, "{}", figures(&ended, outage))?;
     } else {
-        tell(&ended, outage, seed);
+        tell(out, &ended, outage, seed)?;
     }
     if let Some(violation) = &ended.violation {
-        println!("{violation}");
+        writeln!(out, "{violation}")?;
     }
-    ended.violation.is_none()
+    Ok(ended.violation.is_none())
 }
 
-fn tell(ended: &Judge, outage: Outage, seed: u64) {
+fn tell(out: &mut impl Write, ended: &Judge, outage: Outage, seed: u64) -> io::Result<()> {
     let after = |share| recovered_after(ended, outage, share).unwrap_or_default().as_secs();
-    println!(
+    writeln!(
+        out,
         "seed {seed}: {} events, {} waited at once; {} retries while down; first success {} s after the outage, 95 % {} s; a step {} ms late at most",
         ended.events.len(),
         ended.waiting.most,
@@ -42,17 +55,19 @@ fn tell(ended: &Judge, outage: Outage, seed: u64) {
         after(0),
         after(95),
         ended.late_step.as_millis(),
-    );
+    )?;
     for (target, lateness) in &ended.lateness {
-        println!(
+        writeln!(
+            out,
             "  function {target}: {} attempts; late by {:.1} s (p50), {:.1} s (p99), {:.1} s at most; no place for a batch for {:.1} s at most",
             lateness.attempts(),
             lateness.at(50).as_secs_f64(),
             lateness.at(99).as_secs_f64(),
             lateness.at(100).as_secs_f64(),
             ended.backlogs[*target].longest.as_secs_f64(),
-        );
+        )?;
     }
+    Ok(())
 }
 
 fn figures(ended: &Judge, outage: Outage) -> Value {
