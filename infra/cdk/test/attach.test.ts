@@ -9,30 +9,13 @@ import {
   CfnParameter,
   Duration,
   Lazy,
-  NestedStack,
   RemovalPolicy,
   Stack,
   Stage,
 } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
-import { AsyncRetry, AsyncRetryProps, AttachOptions } from '../lib';
-import { Target } from '../lib/target';
-import { estimatedLength } from '../lib/handler';
+import { AsyncRetry, AttachOptions } from '../lib';
 import { aliasOf, errorOf, functionIn, idOf, TestStack, twoStacks, warningsIn } from './app';
-
-const REFUSED = "AsyncRetry Test/Retry can't attach Test/Orders: ";
-
-/** This many existing layers. */
-function layersOf(count: number): lambda.ILayerVersion[] {
-  const scope = new Stack();
-  return Array.from({ length: count }, (_, index) =>
-    lambda.LayerVersion.fromLayerVersionArn(
-      scope,
-      `Layer${index}`,
-      `arn:aws:lambda:eu-west-1:123456789012:layer:other:${index + 1}`,
-    ),
-  );
-}
 
 test('the permission and the mapping exist before the destination', () => {
   const stack = new TestStack();
@@ -178,118 +161,6 @@ test('the other properties of an event invoke config are kept', () => {
   assert.equal(config.MaximumRetryAttempts, 0);
   assert.match(JSON.stringify(config.DestinationConfig.OnSuccess), /Audit/);
   assert.match(JSON.stringify(config.DestinationConfig.OnFailure), /RetryQueue/);
-});
-
-test('a function with the layer gets that of its architecture and the wrapper', () => {
-  const stack = new TestStack();
-  const functions = [
-    ['Old', lambda.Architecture.X86_64],
-    ['New', lambda.Architecture.ARM_64],
-    ['Newer', lambda.Architecture.ARM_64],
-  ] as const;
-  for (const [id, architecture] of functions) stack.retry.attach(stack.function(id, { architecture }), { layer: true });
-  stack.template.resourceCountIs('AWS::Lambda::LayerVersion', 2);
-  for (const [id, { name }] of functions) {
-    const properties = stack.only('AWS::Lambda::Function', new RegExp(`^${id}[0-9A-F]{8}$`));
-    assert.deepEqual(properties.Environment.Variables, { AWS_LAMBDA_EXEC_WRAPPER: '/opt/comeback-exec' });
-    const [{ Ref }] = properties.Layers;
-    assert.deepEqual(stack.only('AWS::Lambda::LayerVersion', new RegExp(Ref)).CompatibleArchitectures, [name]);
-  }
-});
-
-test("a layer that can't be added is refused, and the error names what works instead", () => {
-  const asset = lambda.Code.fromInline('-');
-  const cases: [Partial<lambda.FunctionProps>, RegExp][] = [
-    [
-      { runtime: lambda.Runtime.PROVIDED_AL2023, code: lambda.Code.fromAsset(__dirname) },
-      /layer must be off for the runtime provided.al2023, which supports no wrapper: use transparent, which needs a ledger/,
-    ],
-    [
-      {
-        runtime: lambda.Runtime.FROM_IMAGE,
-        handler: lambda.Handler.FROM_IMAGE,
-        code: lambda.Code.fromEcrImage({
-          repositoryName: 'x',
-          repositoryArn: 'arn',
-          repositoryUriForTagOrDigest: () => 'x',
-          grantPull: () => undefined,
-          addToResourcePolicy: () => ({ statementAdded: true }),
-        } as any),
-      },
-      /layer must be off for a container image, which has no layers: use transparent, which needs a ledger/,
-    ],
-    [
-      { code: asset, environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/other' } },
-      /layer needs AWS_LAMBDA_EXEC_WRAPPER, which is "\/opt\/other": use transparent, which needs a ledger/,
-    ],
-    [
-      { code: asset, layers: layersOf(5) },
-      /it already has 5 layers, and can't have another: use transparent, which needs a ledger/,
-    ],
-  ];
-  for (const [props, expected] of cases) {
-    const stack = new TestStack();
-    const message = errorOf(() => stack.retry.attach(stack.function('Orders', props), { layer: true }));
-    assert.ok(message.startsWith(REFUSED), message);
-    assert.match(message, expected);
-  }
-});
-
-test('any function is transparent with a ledger, and stays as it is', () => {
-  const image = lambda.Code.fromEcrImage({
-    repositoryName: 'x',
-    repositoryArn: 'arn',
-    repositoryUriForTagOrDigest: () => 'x',
-    grantPull: () => undefined,
-    addToResourcePolicy: () => ({ statementAdded: true }),
-  } as any);
-  const cases: (() => Partial<lambda.FunctionProps>)[] = [
-    () => ({}),
-    () => ({ runtime: lambda.Runtime.PROVIDED_AL2023, code: lambda.Code.fromAsset(__dirname) }),
-    () => ({ runtime: lambda.Runtime.FROM_IMAGE, handler: lambda.Handler.FROM_IMAGE, code: image }),
-    () => ({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/other' } }),
-    () => ({ layers: layersOf(5) }),
-  ];
-  for (const props of cases) {
-    const propertiesOf = (options?: AttachOptions) => {
-      const stack = new TestStack({ ledger: true });
-      const orders = stack.function('Orders', props());
-      stack.retry.attach(orders, options);
-      return [stack, stack.only('AWS::Lambda::Function', /^Orders/)] as const;
-    };
-    const [stack, transparent] = propertiesOf({ transparent: true });
-    assert.deepEqual(transparent, propertiesOf()[1]);
-    assert.deepEqual(stack.json('POLICIES'), { Orders: { TRANSPARENT: 'true' } });
-    stack.template.resourceCountIs('AWS::Lambda::LayerVersion', 0);
-    assert.deepEqual(stack.warnings, []);
-  }
-});
-
-test('an imported function is transparent, too', () => {
-  const stack = new TestStack({ ledger: true });
-  stack.retry.attach(lambda.Function.fromFunctionName(stack, 'Orders', 'orders'), { transparent: true });
-  const { POLICIES } = stack.only('AWS::Lambda::Function', /^RetryHandler/).Environment.Variables;
-  assert.match(JSON.stringify(POLICIES), /TRANSPARENT\\+":\\+"true/);
-  assert.ok(!stack.warnings.some((text) => text.includes('comeback:layer')));
-});
-
-test('a transparent function without a ledger is refused, and the error names both ways out', () => {
-  const stack = new TestStack();
-  const message = errorOf(() => stack.retry.attach(stack.function('Orders'), { transparent: true }));
-  assert.equal(
-    message,
-    `${REFUSED}transparent needs the ledger, which notes what an envelope would say: set ledger of the AsyncRetry to true, ` +
-      'or let a layer take the envelopes off (layer: true, for the managed runtimes)',
-  );
-});
-
-test('one function may have an envelope where all others are transparent', () => {
-  const stack = new TestStack({ ledger: true, transparent: true });
-  stack.retry.attach(stack.function('Orders'), { transparent: false });
-  stack.retry.attach(stack.function('Payments'));
-  const { TRANSPARENT } = stack.only('AWS::Lambda::Function', /^RetryHandler/).Environment.Variables;
-  assert.equal(TRANSPARENT, 'true');
-  assert.deepEqual(stack.json('POLICIES'), { Orders: { TRANSPARENT: 'false' } });
 });
 
 const other = (stack: TestStack) => new destinations.SqsDestination(new sqs.Queue(stack, 'Mine'));
@@ -582,22 +453,6 @@ test('a singleton function is a function of this app', () => {
   assert.deepEqual([properties.RecursiveLoop, properties.Layers.length], ['Allow', 1]);
 });
 
-test('a function gets the layer once, even if several aliases are attached', () => {
-  const stack = new TestStack();
-  const orders = stack.function('Orders', { layers: layersOf(4) });
-  for (const each of [orders, orders.currentVersion])
-    stack.retry.attach(each, { layer: true, nonRetryableErrors: ['A', 'B'] });
-  assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).Layers.length, 5);
-});
-
-test('an existing wrapper variable does not replace the layer', () => {
-  const stack = new TestStack();
-  stack.retry.attach(stack.function('Orders', { environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/comeback-exec' } }), {
-    layer: true,
-  });
-  assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).Layers.length, 1);
-});
-
 test('a version that changes with each deployment is a warning, and its alias is not', () => {
   const warningsOf = (
     isHere: boolean,
@@ -643,86 +498,6 @@ test('an alias in another stack is attached without its version', () => {
   );
 });
 
-test('a version that may lack the layer is a warning', () => {
-  const warningsOf = (target: (stack: TestStack, orders: lambda.Function) => lambda.IFunction) => {
-    const stack = new TestStack();
-    stack.retry.attach(target(stack, stack.function('Orders')), { layer: true });
-    return stack.warnings.filter((text) => text.includes('comeback:version-layer'));
-  };
-  type Made = (stack: TestStack, orders: lambda.Function) => lambda.IFunction;
-  const versions: Made[] = [
-    (stack, orders) => new lambda.Version(stack, 'V1', { lambda: orders }),
-    (stack, orders) => lambda.Version.fromVersionAttributes(stack, 'V1', { lambda: orders, version: '1' }),
-  ];
-  const aliases = versions.map(
-    (made): Made =>
-      (stack, orders) => {
-        const version = made(stack, orders) as lambda.IVersion;
-        return new lambda.Alias(stack, 'Live', { aliasName: 'live', version });
-      },
-  );
-  for (const older of [versions[0], ...aliases]) {
-    const [warning, ...others] = warningsOf(older);
-    assert.match(
-      warning,
-      /: the version Test\/V1 has the layer only if it is published after this deployment.* let the alias point to currentVersion/,
-    );
-    assert.deepEqual(others, []);
-  }
-  const newer: Made[] = [
-    (_, orders) => aliasOf(orders),
-    (_, orders) => orders.currentVersion,
-    (_, orders) => orders.latestVersion,
-    (_, orders) => orders,
-  ];
-  for (const current of newer) assert.deepEqual(warningsOf(current), []);
-});
-
-test("variables that don't fit are refused, and the error names the alternatives", () => {
-  const attachedBy = (props: AsyncRetryProps, own: (index: number) => AttachOptions = () => ({})) => {
-    const stack = new TestStack(props);
-    let count = 0;
-    const message = errorOf(() => {
-      for (; count < 50; count += 1) stack.retry.attach(stack.function(`Function${count}`), own(count));
-      throw new Error('all fit');
-    });
-    return [count, message] as const;
-  };
-  const [count, message] = attachedBy({});
-  assert.ok(count > 30, String(count));
-  assert.match(
-    message,
-    /^AsyncRetry Test\/Retry can't attach Test\/Function\d+: the handler's variables would have about 4\d\d\d characters, and Lambda takes 4096: let the functions share a queue \(sharedQueue\), make another AsyncRetry for some functions, or give fewer of them policies of their own$/,
-  );
-  assert.deepEqual(attachedBy({ sharedQueue: true }), [50, 'all fit']);
-  const [, full] = attachedBy({ sharedQueue: true }, (index) => ({ maxAttempts: index + 1, maxAge: Duration.days(7) }));
-  assert.match(full, /and Lambda takes 4096: make another AsyncRetry for some functions/);
-
-  const stack = new TestStack();
-  for (let index = 0; index < count; index += 1) stack.retry.attach(stack.function(`Function${index}`));
-  assert.throws(() => stack.retry.grantRedrive(new iam.User(stack, 'Operator')), {
-    message:
-      /^AsyncRetry Test\/Retry can't have a queue for redrives: the handler's variables would have about \d+ characters/,
-  });
-});
-
-test('the length of a generated name is known, unless its stack has no name yet', () => {
-  const lengthOf = (build: (stack: Stack) => lambda.IFunction) => {
-    const made = build(new Stack(new App(), 'Shop'));
-    return estimatedLength([made.functionName], [new Target(made)], []) - estimatedLength([''], [], []);
-  };
-  const cases: [(stack: Stack) => lambda.IFunction, number][] = [
-    // Shop-OrdersA9B65338-123456789012
-    [(scope) => functionIn(scope, 'Orders'), 32],
-    [(scope) => functionIn(scope, 'Orders'.repeat(12)), 64],
-    [(scope) => functionIn(scope, 'Orders', { functionName: 'orders' }), 6],
-    [(scope) => lambda.Function.fromFunctionName(scope, 'Orders', 'orders'), 6],
-    [(scope) => lambda.Function.fromFunctionName(scope, 'Orders', new CfnParameter(scope, 'Name').valueAsString), 64],
-    [(scope) => functionIn(new NestedStack(scope, 'Nested'), 'Orders'), 64],
-  ];
-  for (const [build, expected] of cases) assert.equal(lengthOf(build), expected);
-});
-
 test("a dead-letter queue of the function's own is a warning", () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Orders', { deadLetterQueueEnabled: true }));
@@ -739,16 +514,6 @@ test('forbidding a recursive loop after attach fails the synthesis', () => {
   (orders.node.defaultChild as lambda.CfnFunction).recursiveLoop = 'Terminate';
   assert.throws(() => (stack.node.root as App).synth(), {
     message: /Test\/Orders must keep recursiveLoop Allow, got Terminate/,
-  });
-});
-
-test('the number of functions that share a queue is limited by the size of its policy', () => {
-  const stack = new TestStack({ sharedQueue: true });
-  const functions = Array.from({ length: 50 }, (_, index) => stack.function(`F${index}`));
-  const [first, last] = [functions[0], functions[49]].map((each) => each.currentVersion);
-  for (const each of [first, ...functions, last]) stack.retry.attach(each);
-  assert.throws(() => stack.retry.attach(stack.function('Orders')), {
-    message: /50 functions share the queue, and its policy has no room for more roles: make another AsyncRetry/,
   });
 });
 

@@ -1,9 +1,11 @@
 import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { App, aws_iam as iam, Stack } from 'aws-cdk-lib';
+import { App, aws_iam as iam, aws_lambda as lambda, CfnParameter, Duration, NestedStack, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
-import { AsyncRetry } from '../lib';
-import { functionIn } from './app';
+import { AsyncRetry, AsyncRetryProps, AttachOptions } from '../lib';
+import { estimatedLength } from '../lib/handler';
+import { Target } from '../lib/target';
+import { errorOf, functionIn, TestStack } from './app';
 
 /** Limits of CloudFormation for a stack and its template, of IAM for a role and a managed policy, and of SQS. */
 const RESOURCES_MAX = 500;
@@ -120,4 +122,59 @@ test('a function of another region is refused', () => {
   const [here, there] = inRegions();
   const retry = new AsyncRetry(here, 'Second');
   assert.throws(() => retry.attach(functionIn(there, 'Payments')), { message: /us-east-1/ });
+});
+
+test("variables that don't fit are refused, and the error names the alternatives", () => {
+  const attachedBy = (props: AsyncRetryProps, own: (index: number) => AttachOptions = () => ({})) => {
+    const stack = new TestStack(props);
+    let count = 0;
+    const message = errorOf(() => {
+      for (; count < 50; count += 1) stack.retry.attach(stack.function(`Function${count}`), own(count));
+      throw new Error('all fit');
+    });
+    return [count, message] as const;
+  };
+  const [count, message] = attachedBy({});
+  assert.ok(count > 30, String(count));
+  assert.match(
+    message,
+    /^AsyncRetry Test\/Retry can't attach Test\/Function\d+: the handler's variables would have about 4\d\d\d characters, and Lambda takes 4096: let the functions share a queue \(sharedQueue\), make another AsyncRetry for some functions, or give fewer of them policies of their own$/,
+  );
+  assert.deepEqual(attachedBy({ sharedQueue: true }), [50, 'all fit']);
+  const [, full] = attachedBy({ sharedQueue: true }, (index) => ({ maxAttempts: index + 1, maxAge: Duration.days(7) }));
+  assert.match(full, /and Lambda takes 4096: make another AsyncRetry for some functions/);
+
+  const stack = new TestStack();
+  for (let index = 0; index < count; index += 1) stack.retry.attach(stack.function(`Function${index}`));
+  assert.throws(() => stack.retry.grantRedrive(new iam.User(stack, 'Operator')), {
+    message:
+      /^AsyncRetry Test\/Retry can't have a queue for redrives: the handler's variables would have about \d+ characters/,
+  });
+});
+
+test('the length of a generated name is known, unless its stack has no name yet', () => {
+  const lengthOf = (build: (stack: Stack) => lambda.IFunction) => {
+    const made = build(new Stack(new App(), 'Shop'));
+    return estimatedLength([made.functionName], [new Target(made)], []) - estimatedLength([''], [], []);
+  };
+  const cases: [(stack: Stack) => lambda.IFunction, number][] = [
+    // Shop-OrdersA9B65338-123456789012
+    [(scope) => functionIn(scope, 'Orders'), 32],
+    [(scope) => functionIn(scope, 'Orders'.repeat(12)), 64],
+    [(scope) => functionIn(scope, 'Orders', { functionName: 'orders' }), 6],
+    [(scope) => lambda.Function.fromFunctionName(scope, 'Orders', 'orders'), 6],
+    [(scope) => lambda.Function.fromFunctionName(scope, 'Orders', new CfnParameter(scope, 'Name').valueAsString), 64],
+    [(scope) => functionIn(new NestedStack(scope, 'Nested'), 'Orders'), 64],
+  ];
+  for (const [build, expected] of cases) assert.equal(lengthOf(build), expected);
+});
+
+test('the number of functions that share a queue is limited by the size of its policy', () => {
+  const stack = new TestStack({ sharedQueue: true });
+  const functions = Array.from({ length: 50 }, (_, index) => stack.function(`F${index}`));
+  const [first, last] = [functions[0], functions[49]].map((each) => each.currentVersion);
+  for (const each of [first, ...functions, last]) stack.retry.attach(each);
+  assert.throws(() => stack.retry.attach(stack.function('Orders')), {
+    message: /50 functions share the queue, and its policy has no room for more roles: make another AsyncRetry/,
+  });
 });
