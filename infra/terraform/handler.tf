@@ -411,11 +411,11 @@ resource "aws_lambda_function" "handler" {
       error_message = join(" ", local.faults)
     }
     precondition {
-      condition     = alltrue([for seconds in values(local.durations) : seconds[0] <= seconds[1]])
+      condition     = length(local.faults) > 0 || alltrue([for seconds in values(local.durations) : seconds[0] <= seconds[1]])
       error_message = "The max_backoff must be at least base_backoff, for each function too."
     }
     precondition {
-      condition = alltrue([
+      condition = length(local.faults) > 0 || alltrue([
         for seconds in values(local.durations) : seconds[0] <= seconds[2] - min(60, seconds[2] / 100)
       ])
       error_message = "The max_age must be longer than base_backoff, for each function too."
