@@ -16,46 +16,8 @@ import terraform_refusals as refusals
 
 PLUGINS = commands.terraform_plugins()
 
-# What a newer provider says of the functions: version 5 doesn't know these attributes. An `_override.tf` file replaces
-# the module's own value.
-KINDS = """
-locals {
-  targets = {
-    tenants = { tenancy_config = [{ tenant_isolation_mode = "PER_TENANT" }] }
-    durable = { tenancy_config = [], durable_config = [{ execution_timeout = 60 }] }
-  }
-}
-"""
-REFUSED = """
-mock_provider "aws" {
-  mock_data "aws_partition" {
-    defaults = { partition = "aws" }
-  }
-}
-variables {
-  max_message_size = 262144
-  handler_zip      = "versions.tf"
-}
-"""
-OF_A_KIND = """
-run "%s" {
-  command = plan
-  variables {
-    functions = {
-      %s = {
-        arn      = "arn:aws:lambda:us-east-1:123456789012:function:orders"
-        role_arn = "arn:aws:iam::123456789012:role/orders"
-        %s
-      }
-    }
-  }
-  %s
-}
-"""
-FAILS = "expect_failures = [aws_lambda_function_event_invoke_config.this]"
-
-# Needs no account: nothing in it is read from AWS.
-PLANNED = """
+# Needs no account, if nothing is read from AWS.
+PROVIDER = """
 provider "aws" {
   region                      = "us-east-1"
   access_key                  = "none"
@@ -63,6 +25,8 @@ provider "aws" {
   skip_credentials_validation = true
   skip_requesting_account_id  = true
 }
+"""
+PLANNED = """
 resource "aws_sqs_queue" "imports" {
   name = "imports"
 }
@@ -111,7 +75,7 @@ class TerraformTest(unittest.TestCase):
     def test_the_queues_take_the_largest_messages_that_the_provider_makes(self) -> None:
         folder = self.module.parents[1] / "planned"
         folder.mkdir()
-        (folder / "main.tf").write_text(PLANNED)
+        (folder / "main.tf").write_text(PROVIDER + PLANNED)
         self.terraform(folder, "init", *(PLUGINS or []))
         said = self.terraform(folder, "plan", "-no-color")
         # The last one is the source queue.
@@ -125,9 +89,10 @@ class TerraformTest(unittest.TestCase):
         self.assertIn("got 1048576" if is_old else "= 1048576", said)
 
     def test_each_input_that_is_refused_is_named(self) -> None:
-        (self.module / "targets_override.tf").write_text(refusals.NOT_READ)
+        (self.module / "targets_override.tf").write_text(refusals.TARGETS)
         folder = self.module.parents[1] / "planned"
         folder.mkdir()
+        (folder / "provider.tf").write_text(PROVIDER)
         for refused, accepted in ((refusals.BY_VARIABLES, []), (refusals.WHEN_PLANNED, refusals.ACCEPTED)):
             inputs = [*(inputs for inputs, _ in refused), *accepted]
             (folder / "main.tf.json").write_text(refusals.code(inputs))
@@ -135,16 +100,3 @@ class TerraformTest(unittest.TestCase):
             errors = refusals.errors(self.terraform(folder, "plan", "-json", fails=True))
             texts = [text for _, text in refused]
             self.assertCountEqual([next((text for text in texts if text in error), error) for error in errors], texts)
-
-    def test_functions_whose_events_cant_be_retried_are_refused(self) -> None:
-        (self.module / "targets_override.tf").write_text(KINDS)
-        cases = [
-            ("no_tenant", "tenants", "", FAILS),
-            ("tenant", "tenants", 'tenant_id = "/tenant"', ""),
-            ("durable", "durable", "", FAILS),
-        ]
-        runs = "".join(OF_A_KIND % case for case in cases)
-        (self.module / "tests/kinds.tftest.hcl").write_text(REFUSED + runs)
-        self.terraform(self.module, "init", "-backend=false", *(PLUGINS or []))
-        said = self.terraform(self.module, "test", "-no-color", "-filter=tests/kinds.tftest.hcl")
-        self.assertRegex(said, r"Success! 3 passed, 0 failed")

@@ -208,6 +208,11 @@ impl Event {
         Self { original, ends: 0, forks: 0, copies: 0 }
     }
 
+    /// Whether its payload is made again from its number, and not kept.
+    pub fn is_plain(&self) -> bool {
+        self.original.is_none()
+    }
+
     fn foreign(&self) -> Option<&Foreign> {
         self.original.as_ref()?.foreign.as_ref()
     }

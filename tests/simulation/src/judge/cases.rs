@@ -31,7 +31,7 @@ pub const SIZE_MAX: usize = 1_048_576;
 
 pub const ATTRIBUTES_MAX: usize = 10;
 
-/// An outage of an hour has millions of events that wait at once.
+/// An outage of an hour has millions of events that wait at once, each a first failure of a plain payload.
 const _: () = assert!(size_of::<Event>() + size_of::<Case>() + size_of::<(Trace, u32)>() <= 256);
 
 /// How many errors are compared with a new one.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use simulation::{
-    judge::Judge,
+    judge::{Event, Judge},
     notes::Seen,
     outages::recovered_after,
     plan::{Outage, Plan},
@@ -72,6 +72,7 @@ fn thousands_of_events_that_wait_at_once_stall_no_queue_and_delay_no_other_funct
     let large = Outage { rate: 200, arrivals: 120, batches: 1_000, ..OUTAGE };
     let ended = played(Outage { concurrency: 10_000, in_flight_max: 5_000, ..large }, 0);
     assert!(ended.waiting.most > 20_000, "{}", ended.waiting.most);
+    assert!(ended.events.iter().all(Event::is_plain));
     let delays = ended.tally.seen.get(&Seen::Step("delays")).copied();
     assert!(delays > Some(20_000), "{delays:?}");
     assert!(ended.retried_while_down < 2_000, "{} retries", ended.retried_while_down);
