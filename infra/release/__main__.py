@@ -3,8 +3,8 @@
 python3 infra/release check VERSION                       says what prevents a release
 python3 infra/release assemble VERSION BUILT FOLDER       makes the folder of a release from what was built
 
-BUILT is laid out like dist: ARCH/bootstrap.zip, ARCH/envelope-proxy-layer.zip, ARCH/comeback with comeback.notices,
-cdk/js, cdk/python, and, if they were made, cdk/API.md and crates/*.crate. FOLDER appears whole or not at all.
+BUILT is laid out like dist: ARCH/bootstrap.zip, ARCH/comeback with comeback.notices, cdk/js, cdk/python, and, if
+they were made, cdk/API.md and crates/*.crate. FOLDER appears whole or not at all.
 """
 
 import json
@@ -44,7 +44,6 @@ def files_of(version: str, built: Path) -> Iterator[tuple[str, bytes]]:
     seconds = int(git(ROOT, "log", "-1", "--format=%ct"))
     for arch in ARCHES:
         yield f"comeback-handler-{version}-{arch}.zip", (built / arch / "bootstrap.zip").read_bytes()
-        yield f"comeback-layer-{version}-{arch}.zip", (built / arch / "envelope-proxy-layer.zip").read_bytes()
         program = archives.program(ROOT, version, built, arch)
         yield f"comeback-{version}-linux-{arch}.tar.gz", archives.tar(program, seconds)
     (npm,) = (built / "cdk" / "js").glob("*.tgz")
@@ -66,13 +65,12 @@ def bills(version: str) -> Iterator[tuple[str, bytes]]:
     for arch, rust in ARCHES.items():
         linkages = {
             "comeback-handler": ("retry-handler", f"{rust}-unknown-linux-gnu"),
-            "comeback-layer": ("envelope-proxy", f"{rust}-unknown-linux-musl"),
             "comeback": ("comeback-cli", f"{rust}-unknown-linux-musl"),
         }
         for name, linkage in linkages.items():
             purl = f"pkg:generic/{name}@{version}?arch={arch}"
             yield f"{name}-{version}-{arch}.cdx.json", written(bill(version, name, purl, [linkage]))
-        shipped += [linkages["comeback-handler"], linkages["comeback-layer"]]
+        shipped.append(linkages["comeback-handler"])
     cdk = bill(version, "comeback-cdk", f"pkg:npm/comeback-cdk@{version}", shipped)
     yield f"comeback-cdk-{version}.cdx.json", written(cdk)
 

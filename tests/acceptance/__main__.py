@@ -40,7 +40,7 @@ def main() -> int:
             print(f"{stack.name} is removed" if stack.remove() else f"there is nothing of {stack.name}")
             return 0
         stack.refuse_if_there()
-        parts, chosen = parts_of(arguments, account.emulator), chosen_of(arguments)
+        parts, chosen = parts_of(arguments), chosen_of(arguments)
         if not (arguments.yes or account.emulator) and not agreed(stack, where):
             return 1
     except (BotoCoreError, ClientError, Refused) as error:
@@ -75,14 +75,12 @@ def name(argument: str) -> str:
     return argument
 
 
-def parts_of(arguments: argparse.Namespace, emulator: str | None) -> Parts:
-    handler, layer = (arguments.zips / arguments.arch / f"{part}.zip" for part in ("bootstrap", "envelope-proxy-layer"))
+def parts_of(arguments: argparse.Namespace) -> Parts:
+    handler = arguments.zips / arguments.arch / "bootstrap.zip"
     if not handler.exists():
         packs = f"scripts/package --arch {arguments.arch} makes it"
         raise Refused(f"expected the retry handler in {handler}, and there is no such file; {packs}")
-    # The others start no wrapper, so they can't use the layer.
-    has_layer = layer.exists() and emulator in (None, "local")
-    return Parts(handler.read_bytes(), layer.read_bytes() if has_layer else None, arguments.arch)
+    return Parts(handler.read_bytes(), arguments.arch)
 
 
 def chosen_of(arguments: argparse.Namespace) -> tuple[Part, ...]:

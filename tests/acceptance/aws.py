@@ -56,6 +56,8 @@ class Account:
     emulator: str | None = None
     # The number of calls to each service.
     calls: Counter[str] = field(default_factory=Counter)
+    # The trace headers to send, by the payloads of invocations.
+    traces: dict[bytes, str] = field(default_factory=dict)
     _clients: dict[tuple[str | None, ...], Any] = field(default_factory=dict)
     _making: threading.Lock = field(default_factory=threading.Lock)
 
@@ -84,8 +86,13 @@ class Account:
                     config=CONFIG,
                 )
                 client.meta.events.register("before-send", lambda **_: self.calls.update([service]))
+                client.meta.events.register("before-call.lambda.Invoke", self._trace)
                 self._clients[key] = client
             return self._clients[key]
+
+    def _trace(self, params: dict[str, Any], **_: Any) -> None:
+        if header := self.traces.get(params["body"]):
+            params["headers"]["X-Amzn-Trace-Id"] = header
 
     def environment(self) -> dict[str, str]:
         return {

@@ -6,12 +6,10 @@ import secrets
 from typing import Any
 
 from aws import Refused, Stack
+from botocore.exceptions import ClientError
 from endpoints import ROLE, queue_arn
 from maker import EXAMPLE, SYSTEMS, TARGETS, Function, Parts, document_of_policies, zipped_folder
 from stack import Deployed
-
-# Each environment with the layer runs a proxy, and all environments share the machine's ports.
-PROXY_PORTS = {"Layered": "47101", "LayeredNode": "47102"}
 
 EXAMPLE_FUNCTION = Function("Orders", "Retry")
 
@@ -61,10 +59,11 @@ class StackOfCalls(Stack):
         return WithoutRoles(self.account, self.names[target], handler, queue, "")
 
     def refuse_if_there(self) -> None:
-        if self._functions() or self._queues():
-            raise Refused(f"there are functions or queues of {self.name} already. Nothing was changed")
+        if self._functions() or self._queues() or self._has_bucket():
+            raise Refused(f"there are functions, queues or a bucket of {self.name} already. Nothing was changed")
 
     def deploy(self, parts: Parts) -> None:
+        self.account.client("s3").create_bucket(Bucket=self.bucket)
         for queue in (
             "Spy",
             "Moved",
@@ -78,14 +77,8 @@ class StackOfCalls(Stack):
         self._redrive("Tried", "GivenUp", receives=1)
         for system in SYSTEMS:
             self._redrive(f"{system}/RetryQueue", f"{system}/DeadLetterQueue")
-        layer = None
-        if parts.layer:
-            made = self.account.client("lambda").publish_layer_version(
-                LayerName=self.name, Content={"ZipFile": parts.layer}
-            )
-            layer = made["LayerVersionArn"]
-        for function in (EXAMPLE_FUNCTION, *parts.functions()):
-            self._make_target(function, layer)
+        for function in (EXAMPLE_FUNCTION, *TARGETS):
+            self._make_target(function)
         for system, own in SYSTEMS.items():
             self._make_handler(system, own, parts)
 
@@ -111,24 +104,21 @@ class StackOfCalls(Stack):
         functions = self.account.client("lambda")
         functions.create_function(FunctionName=self.names[name], Role=ROLE, Code={"ZipFile": code}, **settings)
 
-    def _make_target(self, function: Function, layer: str | None) -> None:
+    def _make_target(self, function: Function) -> None:
         folder = EXAMPLE.parents[2] / "example" / "orders" if function is EXAMPLE_FUNCTION else function.folder
-        ports = {"COMEBACK_PROXY_PORT": PROXY_PORTS[function.name]} if function.is_transparent else {}
-        self._make_function(function.name, zipped_folder(folder), **function.properties(layer, **ports))
+        self._make_function(function.name, zipped_folder(folder), **function.properties)
         functions, name = self.account.client("lambda"), self.names[function.name]
         queue = self._arn(f"{function.system}/RetryQueue" if function.system else "Spy")
         functions.put_function_event_invoke_config(
             FunctionName=name, MaximumRetryAttempts=0, DestinationConfig={"OnFailure": {"Destination": queue}}
         )
         functions.put_function_recursion_config(FunctionName=name, RecursiveLoop=function.recursive_loop)
-        if function.is_transparent:
-            functions.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=1)
 
     def _make_handler(self, system: str, own: dict[str, str], parts: Parts) -> None:
         variables = {
             "DEAD_LETTER_QUEUE_URL": self.names[f"{system}/DeadLetterQueue"],
             **own,
-            "POLICIES": document_of_policies(parts, system, self.names),
+            "POLICIES": document_of_policies(system, self.names),
         }
         handler = f"{system}/Handler"
         self._make_function(
@@ -149,7 +139,7 @@ class StackOfCalls(Stack):
         )
 
     def remove(self) -> bool:
-        """Removes all functions, mappings and queues with the run's name. Layers can't be removed."""
+        """Removes all functions, mappings, queues and buckets with the run's name."""
         functions, sqs = self.account.client("lambda"), self.account.client("sqs")
         found, queues = self._functions(), self._queues()
         for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:
@@ -159,7 +149,17 @@ class StackOfCalls(Stack):
             functions.delete_function(FunctionName=name)
         for url in queues:
             sqs.delete_queue(QueueUrl=url)
-        return bool(found or queues)
+        return self._remove_bucket() or bool(found or queues)
+
+    def _has_bucket(self) -> bool:
+        """Asks for this bucket only, because the local cloud lists none."""
+        try:
+            self.account.client("s3").head_bucket(Bucket=self.bucket)
+        except ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:
+                return False
+            raise
+        return True
 
     def _functions(self) -> list[str]:
         pages = self.account.client("lambda").get_paginator("list_functions").paginate()

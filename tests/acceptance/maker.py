@@ -41,8 +41,6 @@ class Function:
     handler: str = "app.handler"
     # The settings of its own policy.
     policy: tuple[tuple[str, Any], ...] = ()
-    # Whether the layer hides the envelope from it.
-    is_transparent: bool = False
     # Lambda's default is Terminate.
     recursive_loop: str = "Allow"
 
@@ -50,13 +48,10 @@ class Function:
     def folder(self) -> Path:
         return FUNCTIONS / self.code
 
-    def properties(self, layer: Any, **variables: str) -> dict[str, Any]:
+    @property
+    def properties(self) -> dict[str, Any]:
         """Its settings, as the API and CloudFormation name them."""
-        properties: dict[str, Any] = {"Runtime": self.runtime, "Handler": self.handler, "Timeout": 20}
-        if self.is_transparent:
-            variables = {"AWS_LAMBDA_EXEC_WRAPPER": "/opt/comeback-exec", **variables}
-            properties |= {"Layers": [layer], "Environment": {"Variables": variables}}
-        return properties
+        return {"Runtime": self.runtime, "Handler": self.handler, "Timeout": 20}
 
 
 WAITS = (("BASE_BACKOFF", SLOW), ("MAX_BACKOFF", SLOW))
@@ -70,16 +65,19 @@ TARGETS = (
     Function("Paused", "Retry"),
     Function("Looping", "Retry", policy=MANY, recursive_loop="Terminate"),
     Function("Shell", "Retry", code="shell", runtime="provided.al2023", handler="bootstrap"),
-    Function("Layered", "Retry", policy=MANY, is_transparent=True),
-    Function("LayeredNode", "Retry", "node", "nodejs22.x", "index.handler", policy=MANY, is_transparent=True),
     Function("Crowd", "Second"),
     Function("Doomed", "Second", policy=(("MAX_ATTEMPTS", 1),)),
     Function("Spied", None, recursive_loop="Terminate"),
+    # Questions give these another destination, because that may be refused.
+    Function("SpiedByTopic", None),
+    Function("SpiedByBus", None),
+    Function("SpiedByBucket", None),
+    Function("SpiedByLetters", None),
 )
 
 
-def document_of_policies(parts: "Parts", system: str, names: dict[str, str]) -> str:
-    own = [each for each in parts.functions() if each.system == system and each.policy]
+def document_of_policies(system: str, names: dict[str, str]) -> str:
+    own = [each for each in TARGETS if each.system == system and each.policy]
     return json.dumps({names[each.name]: dict(each.policy) for each in own})
 
 
@@ -90,14 +88,10 @@ def zipped_folder(folder: Path) -> bytes:
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts to deploy: the handler and the layer as zips, and the architecture of all functions."""
+    """What to deploy: the handler as a zip, and the architecture of all functions."""
 
     handler: bytes
-    layer: bytes | None
     arch: str
-
-    def functions(self) -> list[Function]:
-        return [each for each in TARGETS if self.layer or not each.is_transparent]
 
 
 # The parameters of both systems. A dashboard would cost more than everything else.
@@ -135,8 +129,8 @@ class Maker:
 
     def _add_system(self, resources: dict[str, Any], name: str, own: dict[str, str]) -> None:
         """Completes the example's system, or adds another one, with the functions that it retries."""
-        attached = [each for each in self.parts.functions() if each.system == name]
-        policies = document_of_policies(self.parts, name, {each.name: f"${{{each.name}}}" for each in attached})
+        attached = [each for each in TARGETS if each.system == name]
+        policies = document_of_policies(name, {each.name: f"${{{each.name}}}" for each in attached})
         arns = [{"Fn::GetAtt": [each.name, "Arn"]} for each in attached]
         roles = [{"Fn::GetAtt": ["TargetsRole", "Arn"]}]
         if name == "Retry":
@@ -157,7 +151,7 @@ class Maker:
     def _add_functions(self, resources: dict[str, Any]) -> None:
         made = {
             code: self.upload(f"{code}.zip", zipped_folder(folder))
-            for code, folder in {each.code: each.folder for each in self.parts.functions()}.items()
+            for code, folder in {each.code: each.folder for each in TARGETS}.items()
         }
         resources |= read(Path(__file__).with_name("resources.yaml"))["Resources"]
         queues = {
@@ -168,16 +162,10 @@ class Maker:
         redrive = resources["OperatorRedrive"]["Properties"]["PolicyDocument"]["Statement"]
         for statement, others in zip(redrive, ([dead_letters], [queues["Second"]]), strict=True):
             statement["Resource"] = [statement["Resource"], *others]
-        if self.parts.layer:
-            bucket, key, _ = self.upload("layer.zip", self.parts.layer)
-            resources["Layer"] = {
-                "Type": "AWS::Lambda::LayerVersion",
-                "Properties": {"Content": {"S3Bucket": bucket, "S3Key": key}},
-            }
-        for each in self.parts.functions():
+        for each in TARGETS:
             bucket, key, _ = made[each.code]
             properties = {
-                **each.properties({"Ref": "Layer"}),
+                **each.properties,
                 "Code": {"S3Bucket": bucket, "S3Key": key},
                 "Architectures": [self.parts.arch],
                 "Role": {"Fn::GetAtt": ["TargetsRole", "Arn"]},

@@ -3,13 +3,14 @@
 import base64
 import json
 import secrets
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, WaiterError
 from endpoints import queue_arn
 from play import public_functions
-from world import World
+from world import Failed, World
 
 # The most bytes of an asynchronous payload, and of a message of SQS.
 PAYLOAD_MAX = 1_048_576
@@ -34,12 +35,6 @@ def what_the_record_of_a_stopped_recursive_loop_looks_like(world: World) -> str:
     return (
         f"{refused or 'Invoke was accepted'}; {'known' if is_known else 'NOT KNOWN'} to Comeback: {json.dumps(record)}"
     )
-
-
-def whether_abstract_sockets_work_in_the_sandbox(world: World) -> str:
-    functions = world.account.client("lambda")
-    answer = functions.invoke(FunctionName=world.names["Spied"], Payload=json.dumps({"do": "sockets"}))
-    return str(json.loads(answer["Payload"].read()))
 
 
 def whether_a_redrive_keeps_message_attributes(world: World) -> str:
@@ -105,7 +100,16 @@ def whether_a_record_keeps_the_bytes_of_the_payload(world: World) -> str:
     world.send_bytes("Spied", payload.encode())
     world.until("records", lambda: len(world.spied(event)), 1)
     body = world.spied(event)[0]["Body"]
-    return "it does" if payload in body else f"it does not: {body}"
+    if payload in body:
+        return "it does, with the spaces between tokens"
+    parts = {
+        "spaces between tokens": '{ "z"',
+        "digits": "12345678901234567890123456789",
+        "zeros at the end": "1.10",
+        "escapes": "\\u00e9",
+    }
+    lost = [part for part, text in parts.items() if text not in body]
+    return f"it does not, {' and '.join(lost) or 'the order'} are lost: {body}"
 
 
 def what_becomes_of_a_record_over_1_mib(world: World) -> str:
@@ -128,27 +132,119 @@ def whether_a_bucket_is_a_destination_for_a_role_that_may_put_records_only(world
     """Others report that it must be allowed to put objects under every key. So templates and `attach` allow that."""
     functions, name = world.account.client("lambda"), world.names["Spied"]
     # A version has a destination of its own.
-    version = functions.publish_version(FunctionName=name)
-    partition = version["FunctionArn"].split(":")[1]
+    version = functions.publish_version(FunctionName=name)["Version"]
     try:
-        functions.put_function_event_invoke_config(
-            FunctionName=name,
-            Qualifier=version["Version"],
-            MaximumRetryAttempts=0,
-            DestinationConfig={"OnFailure": {"Destination": f"arn:{partition}:s3:::{world.bucket}"}},
-        )
+        _destine(world, "Spied", _arn_of_bucket(world), version)
     except ClientError as error:
         return f"it is refused: {error.response['Error']['Code']}: {error.response['Error']['Message']}"
     payload = json.dumps({"id": secrets.token_hex(6), "fail": {}})
-    functions.invoke(FunctionName=name, Qualifier=version["Version"], InvocationType="Event", Payload=payload)
+    functions.invoke(FunctionName=name, Qualifier=version, InvocationType="Event", Payload=payload)
 
     def keys() -> list[str]:
-        found = world.account.client("s3").list_objects_v2(Bucket=world.bucket, Prefix="aws/lambda/async/")
+        prefix = f"aws/lambda/async/{name}/"
+        found = world.account.client("s3").list_objects_v2(Bucket=world.bucket, Prefix=prefix)
         return [each["Key"] for each in found.get("Contents", [])]
 
     if world.absent(lambda: len(keys()), ABSENCE_SECONDS):
         return "it is accepted, but no record came"
     return f"it is accepted, and the record came as {keys()[0]}"
+
+
+def whether_the_answer_and_the_run_have_the_root_of_the_trace_that_is_sent(world: World) -> str:
+    event, root, answered = world.send_traced("Spied")
+    if not _comes(world, lambda: len(world.traces_of_runs(event))):
+        return f"the answer: {_compared(root, answered)}; the run: no log line came"
+    return f"the answer: {_compared(root, answered)}; the run: {_compared(root, world.traces_of_runs(event)[0])}"
+
+
+def whether_a_record_in_a_queue_has_that_root(world: World) -> str:
+    return _root_of_record(world, "Spied", lambda: None)
+
+
+def whether_a_record_behind_a_topic_has_that_root(world: World) -> str:
+    def destine() -> None:
+        _destine(world, "SpiedByTopic", world.names["Topic"])
+
+    return _root_of_record(world, "SpiedByTopic", destine)
+
+
+def whether_a_record_behind_an_event_bus_has_that_root(world: World) -> str:
+    def destine() -> None:
+        bus = world.account.client("events").describe_event_bus(Name=world.names["Bus"])
+        _destine(world, "SpiedByBus", bus["Arn"])
+
+    return _root_of_record(world, "SpiedByBus", destine)
+
+
+def whether_a_message_of_a_functions_own_dead_letter_queue_has_that_root(world: World) -> str:
+    def destine() -> None:
+        functions, name = world.account.client("lambda"), world.names["SpiedByLetters"]
+        functions.update_function_configuration(FunctionName=name, DeadLetterConfig={"TargetArn": _spy(world)})
+        functions.get_waiter("function_updated_v2").wait(FunctionName=name)
+        functions.put_function_event_invoke_config(FunctionName=name, MaximumRetryAttempts=0, DestinationConfig={})
+
+    return _root_of_record(world, "SpiedByLetters", destine)
+
+
+def whether_a_notification_about_a_record_in_a_bucket_has_that_root(world: World) -> str:
+    def destine() -> None:
+        _destine(world, "SpiedByBucket", _arn_of_bucket(world))
+        notices = {"QueueConfigurations": [{"QueueArn": _spy(world), "Events": ["s3:ObjectCreated:*"]}]}
+        world.account.client("s3").put_bucket_notification_configuration(
+            Bucket=world.bucket, NotificationConfiguration=notices
+        )
+
+    return _root_of_record(world, "SpiedByBucket", destine, f"/{world.names['SpiedByBucket']}/")
+
+
+def _spy(world: World) -> str:
+    return queue_arn(world.account.client("sqs"), world.names["Spy"])
+
+
+def _arn_of_bucket(world: World) -> str:
+    partition = world.arn("Spied").split(":")[1]
+    return f"arn:{partition}:s3:::{world.bucket}"
+
+
+def _destine(world: World, function: str, destination: str, qualifier: str = "$LATEST") -> None:
+    """Has the function's failure records sent there."""
+    world.account.client("lambda").put_function_event_invoke_config(
+        FunctionName=world.names[function],
+        Qualifier=qualifier,
+        MaximumRetryAttempts=0,
+        DestinationConfig={"OnFailure": {"Destination": destination}},
+    )
+
+
+def _root_of_record(world: World, function: str, destine: Callable[[], None], text: str = "") -> str:
+    """Compares the Root that is sent with that of the message about the failure: one with this text, or the event's."""
+    try:
+        destine()
+    except (ClientError, WaiterError) as error:
+        return f"it can't be asked: {error}"
+    event, root, _ = world.send_traced(function)
+    if not _comes(world, lambda: len(world.spied(text or event))):
+        return "no message came"
+    message = world.spied(text or event)[0]
+    header = message["Attributes"].get("AWSTraceHeader", "")
+    if not header and root in json.dumps(message):
+        return f"it has no trace header, but this Root: {json.dumps(message)}"
+    return _compared(root, header)
+
+
+def _comes(world: World, look: Callable[[], int]) -> bool:
+    """Whether something comes in time that should, also in an emulator."""
+    try:
+        world.until("", lambda: look() > 0, True, ABSENCE_SECONDS)
+    except Failed:
+        return False
+    return True
+
+
+def _compared(root: str, header: str) -> str:
+    if f"Root={root}" in header.split(";"):
+        return "the same"
+    return f"ANOTHER: {header} in place of {root}" if header else "it has no trace header"
 
 
 def _not_delivered(world: World) -> int:

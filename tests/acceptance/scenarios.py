@@ -2,7 +2,6 @@
 
 import json
 import secrets
-import time
 import uuid
 from typing import Any
 
@@ -28,7 +27,7 @@ def the_request_id_of_an_answer_is_that_of_the_failure_record(world: World) -> N
     if answered != recorded:
         raise Failed(
             f"the answer of Invoke names {answered}, and the failure record {recorded}: don't use TRANSPARENT here, "
-            "but an envelope, or the layer that removes it"
+            "but an envelope"
         )
 
 
@@ -179,14 +178,6 @@ def the_program_lists_dead_letters(world: World) -> None:
         _until_listed(world, world.send("Doomed", fail={}))
 
 
-def a_python_function_behind_the_layer_never_sees_an_envelope(world: World) -> None:
-    _fails_for_a_while(world, "Layered")
-
-
-def a_node_function_behind_the_layer_never_sees_an_envelope(world: World) -> None:
-    _fails_for_a_while(world, "LayeredNode")
-
-
 def an_alarm_goes_off(world: World) -> None:
     """The whole path: a log line, its metric, a query on metrics, the alarm."""
     world.send("Orders", fail={})
@@ -269,17 +260,6 @@ def _until_listed(world: World, event: str) -> None:
         return len(world.comeback("dead", "list", "--message", event, system="Second")["letters"])
 
     world.until("how many dead letters are listed", listed, 1)
-
-
-def _fails_for_a_while(world: World, function: str) -> None:
-    """Lets a function fail that can't see the number of its attempt."""
-    if function not in world.names:
-        raise Skipped("no layer; scripts/package makes it")
-    event = world.send(function, fail={"until": time.time() + 6})
-    # If the function saw the envelope, it would report the attempt.
-    world.until("attempts that it saw when it succeeded", lambda: world.placed(event), [0])
-    # The order of logs is not guaranteed.
-    world.until("whether it was re-invoked", lambda: any(world.handled(of=function, decision="invoke")), True)
 
 
 SCENARIOS = public_functions(globals())

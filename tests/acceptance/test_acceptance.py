@@ -54,7 +54,7 @@ class AcceptanceTest(unittest.TestCase):
     zips: Path
     comeback: Path
     endpoint: endpoints.Endpoint
-    local: tuple[Path, Path, Path] | None
+    local: tuple[Path, Path] | None
     localstack: str | None
     localemu: str | None
 
@@ -229,17 +229,11 @@ class AcceptanceTest(unittest.TestCase):
         self.assert_refuses("expected --yes, since nobody can be asked", of_emulator=False)
 
     def test_it_is_green_in_the_local_cloud(self) -> None:
-        """With the layer, in Python and in Node.js. Takes a minute, so scripts/test leaves it out."""
+        """Takes a minute, so scripts/test leaves it out."""
         if self.local is None:
             self.skipTest("no local cloud was given")
-        program, python, modules = self.local
-        clients = self.folder / "clients" / "nodejs"
-        clients.mkdir(parents=True)
-        (clients / "node_modules").symlink_to(modules.resolve())
-        settings = {
-            "PATH": f"{python.absolute().parent}:{os.environ['PATH']}",
-            "COMEBACK_RUNTIMES": str(clients.parent),
-        }
+        program, python = self.local
+        settings = {"PATH": f"{python.absolute().parent}:{os.environ['PATH']}"}
         with endpoints.local(program, settings) as cloud:
             self.assert_green("local", "--name", "local", "--endpoint-url", cloud.url)
             self.assertEqual(listed(cloud), [])
@@ -268,10 +262,10 @@ def main() -> int:
     parser.add_argument("comeback", type=Path, help="the operator's program")
     parser.add_argument(
         "--local",
-        nargs=3,
+        nargs=2,
         type=Path,
-        metavar=("PROGRAM", "PYTHON", "MODULES"),
-        help="comeback-local, a Python with awslambdaric, and Node.js packages with aws-lambda-ric",
+        metavar=("PROGRAM", "PYTHON"),
+        help="comeback-local, and a Python with awslambdaric",
     )
     parser.add_argument("--localstack", help="a Python with LocalStack")
     parser.add_argument("--localemu", help="a Python with LocalEmu")

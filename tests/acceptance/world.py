@@ -114,6 +114,20 @@ class World:
         answer = functions.invoke(FunctionName=self.names[function], InvocationType="Event", Payload=payload)
         return str(answer["ResponseMetadata"]["RequestId"])
 
+    def send_traced(self, function: str) -> tuple[str, str, str]:
+        """Sends a function an event that fails, with a trace header. Returns its id, the trace's Root, and the header
+        of the answer."""
+        event, root = secrets.token_hex(6), f"1-{int(time.time()):08x}-{secrets.token_hex(12)}"
+        payload = json.dumps({"id": event, "fail": {}}).encode()
+        self.account.traces[payload] = f"Root={root};Parent={secrets.token_hex(8)};Sampled=0"
+        functions = self.account.client("lambda")
+        answer = functions.invoke(FunctionName=self.names[function], InvocationType="Event", Payload=payload)
+        return event, root, answer["ResponseMetadata"]["HTTPHeaders"].get("x-amzn-trace-id", "")
+
+    def traces_of_runs(self, event: str) -> list[str]:
+        """The trace headers of the runs in which an event failed."""
+        return [line["trace"] for line in self._lines() if line.get("failing") == event]
+
     def placed(self, event: str) -> list[int]:
         """The attempts in which an event succeeded."""
         return [line["attempt"] for line in self._lines() if line.get("placed") == event]

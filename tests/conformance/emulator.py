@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,23 +21,9 @@ import libfaketime
 # Longer than any check takes.
 PATIENCE_SECONDS = 60
 
-# RIE runs the processes of a Managed Instance as another user, which only this machine's own root can do.
-IS_ROOT = os.geteuid() == 0
 # Shifts the clocks of a process. The package has it for one kind of machine, and elsewhere the loader skips it.
 CLOCK = Path(libfaketime.__file__).with_name("vendor") / "libfaketime/src/libfaketime.so.1"
 CLOCK_CAN_SHIFT = platform.machine() == "x86_64"
-
-# Adds the folders `opt` and `var` to /opt and /var, for one program. Makes Python readable for every user, too.
-ADD = """
-for name in opt var; do mount -t overlay overlay -o "lowerdir=$0/$name:/$name" "/$name" || exit; done
-mount --bind "$1" /mnt && shift && exec "$@"
-"""
-
-
-def with_folders(folder: Path, *command: str) -> list[str]:
-    """The command, with a folder's own folders added to /opt and /var, and Python in /mnt."""
-    root = [] if IS_ROOT else ["--map-root-user"]
-    return ["unshare", *root, "--mount", "sh", "-c", ADD, str(folder), sys.base_prefix, *command]
 
 
 def free_port() -> int:
@@ -74,17 +59,13 @@ class Answer(NamedTuple):
 class Function(NamedTuple):
     command: Sequence[str]
     variables: Mapping[str, str] = {}
-    layer: Path | None = None
     timeout: int = 40
     can_freeze: bool = False
-
-    def with_variables(self, **variables: str) -> "Function":
-        return self._replace(variables={**self.variables, **variables})
 
 
 class Rie:
     def __init__(self, rie: Path, function: Function) -> None:
-        self._port, self._api, proxy = free_port(), free_port(), free_port()
+        self._port, self._api = free_port(), free_port()
         # Tells the processes of this environment from others.
         self._mark = f"WITNESS={self._port}"
         command = [
@@ -93,13 +74,10 @@ class Rie:
             f"--runtime-interface-emulator-address=127.0.0.1:{self._port}",
             *function.command,
         ]
-        if function.layer:
-            command = with_folders(function.layer, *command)
         variables = {
             "PATH": os.environ["PATH"],
             "WITNESS": str(self._port),
             "AWS_LAMBDA_FUNCTION_TIMEOUT": str(function.timeout),
-            "COMEBACK_PROXY_PORT": str(proxy),
             **function.variables,
         }
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115, running() closes it
@@ -115,15 +93,14 @@ class Rie:
             command, env=variables, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT
         )
 
-    def invoke(self, payload: bytes, **headers: str) -> Answer:
+    def invoke(self, payload: bytes) -> Answer:
         """Invokes the function, as soon as RIE listens.
 
         RIE may accept an invocation, and start the function, before its Runtime API listens.
         """
         self._connected(self._api).close()
         connection = self._connected(self._port)
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request("POST", "/2015-03-31/functions/function/invocations", payload, named)
+        connection.request("POST", "/2015-03-31/functions/function/invocations", payload)
         response = connection.getresponse()
         return Answer(response.status, response.read())
 

@@ -2,7 +2,6 @@
 
 import argparse
 import platform
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -16,14 +15,11 @@ from emulator import Answer, Function, Rie
 from endpoints import Endpoint
 
 CODE = Path(__file__).with_name("rie")
-WRAPPER = Path(__file__).parents[2] / "functions/envelope-proxy/comeback-exec"
 
 # For how long environments are stopped: the last time is longer than any function may run.
 LONG = timedelta(hours=2)
 FREEZES = (timedelta(), timedelta(minutes=5), LONG)
 
-# What JSON.parse and careless clients change, except in Python: digits of big integers, and the order of keys.
-ORDER = '{"z":12345678901234567890123456789,"a":1.50,"größe":[null,"\\u00e9"]}'
 METADATA = '{"attempt":2,"initial_timestamp":1643667670,"request_id":"e4b4"}'
 
 
@@ -36,32 +32,9 @@ class Witness:
 
     def __init__(self, arguments: argparse.Namespace, local: Endpoint, folder: Path) -> None:
         self.binaries, self.local, self.folder = arguments.binaries.resolve(), local, folder
-        self.python = arguments.python
         packaged = "lib/python3*/site-packages/samcli/local/rapid/aws-lambda-rie-*"
         machine = "arm64" if platform.machine() == "aarch64" else "x86_64"
         (self.rie,) = (found for found in arguments.sam.parents[1].glob(packaged) if found.name.endswith(machine))
-        self.layer = folder / "layer"
-        (self.layer / "opt/extensions").mkdir(parents=True)
-        (self.layer / "var/task").mkdir(parents=True)
-        shutil.copy(self.binaries / "envelope-proxy", self.layer / "opt/extensions/comeback")
-        shutil.copy(WRAPPER, self.layer / "opt")
-        self.bootstrap = folder / "bootstrap"
-        shutil.copy(self.binaries / "envelope-proxy", self.bootstrap)
-        node = str(arguments.node / "aws-lambda-ric/bin/index.mjs")
-        # Python does not start with a shifted monotonic clock.
-        of_python = {"PYTHONPATH": str(CODE), "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-        runtimes = {
-            "Python": Function([str(arguments.python), "-m", "awslambdaric", "app.handler"], of_python),
-            "Node.js": Function([shutil.which("node") or "node", node, f"{CODE}/app.handler"]),
-        }
-        self.runtimes = {
-            name: function._replace(
-                command=["/opt/comeback-exec", *function.command],
-                variables={**function.variables, "AWS_LAMBDA_EXEC_WRAPPER": "/opt/comeback-exec"},
-                layer=self.layer,
-            )
-            for name, function in runtimes.items()
-        }
         self.example = Function([str(self.binaries / "example-target")])
         self.probe = Function([sys.executable, f"{CODE}/probe.py"])
 

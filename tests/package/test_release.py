@@ -171,8 +171,8 @@ class ArchivesTest(unittest.TestCase):
 
 class DocumentsTest(unittest.TestCase):
     def test_a_bill_has_every_linked_crate_with_its_checksum_and_licence(self) -> None:
-        linkage = ("envelope-proxy", "aarch64-unknown-linux-musl")
-        bill = documents.bill("1.2.3", "comeback-layer", "pkg:generic/comeback-layer@1.2.3", [linkage])
+        linkage = ("retry-handler", "aarch64-unknown-linux-gnu")
+        bill = documents.bill("1.2.3", "comeback-handler", "pkg:generic/comeback-handler@1.2.3", [linkage])
         refs = [each["bom-ref"] for each in bill["components"]]
         self.assertEqual(refs, sorted(set(refs)))
         linked = {f"pkg:cargo/{crate['name']}@{crate['version']}" for crate in documents.linked(*linkage)}
@@ -193,27 +193,27 @@ class DocumentsTest(unittest.TestCase):
         self.assertIn("rustc", definition["internalParameters"]["tools"])
 
     def test_a_release_that_can_not_be_completed_leaves_nothing(self) -> None:
-        # The layer is missing, or a signal comes while it is read.
+        # The program is missing, or a signal comes while it is read.
         for number in (None, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(number), tempfile.TemporaryDirectory() as name:
                 folder = Path(name)
                 (folder / "built/arm64").mkdir(parents=True)
                 (folder / "built/arm64/bootstrap.zip").write_bytes(b"zip")
-                layer = folder / "built/arm64/envelope-proxy-layer.zip"
+                program = folder / "built/arm64/comeback"
                 if number:
-                    os.mkfifo(layer)
+                    os.mkfifo(program)
                 assemble = [sys.executable, ROOT / "infra/release", "assemble", "1.2.3"]
                 command = [*assemble, folder / "built", folder / "release/1.2.3"]
                 # Shells start background jobs with SIGINT ignored, and their children inherit that.
                 listen = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
                 process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=listen)
                 if number:
-                    # This blocks until the process reads the layer. By then it has written the handler.
-                    with layer.open("wb"):
+                    # This blocks until the process reads the program. By then it has written the handler.
+                    with program.open("wb"):
                         self.assertEqual(len(list((folder / "release").glob(".1.2.3-*/*"))), 1)
                         process.send_signal(number)
                         process.wait()
                 _, said = process.communicate()
                 self.assertNotEqual(process.returncode, 0)
-                self.assertTrue(number or layer.name in said)
+                self.assertTrue(number or str(program) in said)
                 self.assertEqual(list((folder / "release").iterdir()), [])

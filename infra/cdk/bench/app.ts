@@ -17,7 +17,7 @@ if (process.argv.includes('with-retries')) {
   // Loading the package is part of the cost.
   const { AsyncRetry } = require('../lib') as typeof import('../lib');
   const retry = new AsyncRetry(stack, 'Retry', { ledger: true });
-  functions.forEach((each) => retry.attach(each, { layer: true }));
+  functions.forEach((each) => retry.attach(each));
   retry.alarms();
   retry.dashboard();
 }

@@ -16,10 +16,9 @@ import { Construct } from 'constructs';
 import { AlarmsProps, RetryAlarms } from './alarms';
 import { AttachedQueue, Source } from './attached-queue';
 import { Attachment, checkAttachable, Senders } from './attachment';
-import { codeOf } from './code';
+import { handlerCode } from './code';
 import { RetryDashboard, RetryDashboardProps } from './dashboard';
 import { DeadLetterQueue, REDRIVE, retentionOf, RetryQueue, warnOfOwnQueue } from './queues';
-import { checkLayer } from './envelope-proxy';
 import { Faults } from './faults';
 import { estimatedLength, INVOKE, KEY_ACTIONS, RetryHandler, VARIABLES_MAX } from './handler';
 import { createLedger } from './ledger';
@@ -101,7 +100,7 @@ export class AsyncRetry extends Construct {
     const handler = new RetryHandler(this, 'Handler', {
       ...props,
       architecture,
-      code: codeOf('handler', architecture, props.source),
+      code: handlerCode(architecture, props.source),
       environment: {
         DEAD_LETTER_QUEUE_URL: (centralDeadLetterQueue ?? this.deadLetterQueue).queueUrl,
         ...generalVariables(props),
@@ -151,20 +150,18 @@ export class AsyncRetry extends Construct {
    * synthesis says what to do.
    */
   public attach(target: lambda.IFunction, options: AttachOptions = {}): void {
-    const { layer = false, records = false, ...policy } = options;
+    const { records = false, ...policy } = options;
     const attached = new Target(target);
-    this.checkAttach(attached, policy, layer, records);
+    this.checkAttach(attached, policy, records);
 
     const known = this.attachments.find((each) => each.target.isSameFunction(attached));
     const consumed = known ? known.consumed : this.queues.add(retriedBy(attached));
     const attachment = new Attachment(this, {
       target: attached,
       policy,
-      layer,
       records: records ? this.records : undefined,
       consumed,
       senders: this.senders,
-      source: this.props.source,
     });
     this.attachments.push(attachment);
     if (this.props.onlyAttachedQualifiers) this.retryHandler.allow(INVOKE, ...attached.ownArns);
@@ -388,7 +385,7 @@ export class AsyncRetry extends Construct {
     );
   }
 
-  private checkAttach(target: Target, policy: RetryPolicy, layer: boolean, records: boolean): void {
+  private checkAttach(target: Target, policy: RetryPolicy, records: boolean): void {
     const faults = new Faults();
     const ofFunction = this.attachments.filter((each) => each.target.isSameFunction(target));
     const written = (own: RetryPolicy) => JSON.stringify(Stack.of(this).resolve(variables(own)));
@@ -414,10 +411,9 @@ export class AsyncRetry extends Construct {
       if (effective.transparent && !this.props.ledger) {
         faults.note(
           'transparent needs the ledger, which notes what an envelope would say: set ledger of the AsyncRetry to true, or ' +
-            'let a layer take the envelopes off (layer: true, for the managed runtimes)',
+            'let the function read the envelope and leave transparent out',
         );
       }
-      if (layer) checkLayer(target, faults);
       if (records && !this.records) {
         faults.note(
           'records needs a bucket: set records of the AsyncRetry to true, or recordBucket to a bucket of your own',

@@ -9,7 +9,6 @@ import {
   Token,
 } from 'aws-cdk-lib';
 import { Construct, IDependable } from 'constructs';
-import { addLayer } from './envelope-proxy';
 import { Faults } from './faults';
 import { KEY_ACTIONS } from './handler';
 import type { Records } from './records';
@@ -22,14 +21,11 @@ export interface AttachmentProps {
   readonly target: Target;
   /** The function's own policy. */
   readonly policy: RetryPolicy;
-  /** Whether a layer removes the envelopes. */
-  readonly layer: boolean;
   /** The bucket for its failure records, if they go there instead of the queue. */
   readonly records?: Records;
   /** The queue for its failures. No failure may arrive before the mapping exists. */
   readonly consumed: ConsumedQueue;
   readonly senders: Senders;
-  readonly source?: string;
 }
 
 /** Reports why a function can't be attached. */
@@ -93,7 +89,6 @@ export class Attachment extends Construct {
       );
     }
     this.warnOfReplacedVersion();
-    if (props.layer) this.addEnvelopeProxy(props.source);
   }
 
   /** Other settings in the app that contradict this attachment. `configs` are all event invoke configs of the app. */
@@ -168,26 +163,6 @@ export class Attachment extends Construct {
       qualifier,
       maximumRetryAttempts: 0,
     });
-  }
-
-  private addEnvelopeProxy(source?: string): void {
-    const { target } = this;
-    if (!addLayer(target, source)) {
-      this.warn(
-        'layer',
-        "its envelopes are not taken off, because a layer can't be added to it here: use transparent, which needs a ledger, " +
-          'or add the layer and AWS_LAMBDA_EXEC_WRAPPER=/opt/comeback-exec where the function is defined',
-      );
-      return;
-    }
-    const { version } = target;
-    if (version && version !== target.currentVersion) {
-      this.warn(
-        'version-layer',
-        `the version ${version.node.path} has the layer only if it is published after this deployment, because Lambda never changes a ` +
-          'version: let the alias point to currentVersion',
-      );
-    }
   }
 
   /** Warns if deployments replace the attached version, because waiting events name the version that failed. */

@@ -5,20 +5,17 @@ import { aws_lambda as lambda } from 'aws-cdk-lib';
 /** The folder with the code that this package ships, by architecture. */
 const ASSETS = path.join(__dirname, '..', '..', 'assets');
 
-/** The deployed parts, by their names in `scripts/package`, and the files that it builds. */
-const ZIPS = {
-  handler: 'bootstrap.zip',
-  layer: 'envelope-proxy-layer.zip',
-};
+/** The file that `scripts/package` builds for each architecture. */
+const ZIP = 'bootstrap.zip';
 
 /**
- * The code of a part, shipped in this package or built by the `scripts/package` of a checkout. Folders are named after
- * Lambda's architectures.
+ * The code of the handler, shipped in this package or built by the `scripts/package` of a checkout. Folders are named
+ * after Lambda's architectures.
  */
-export function codeOf(part: keyof typeof ZIPS, architecture: lambda.Architecture, source?: string): lambda.Code {
-  const zip = path.join(architecture.name, ZIPS[part]);
+export function handlerCode(architecture: lambda.Architecture, source?: string): lambda.Code {
+  const zip = path.join(architecture.name, ZIP);
   if (source !== undefined) {
-    const build = [path.join(source, 'scripts', 'package'), '--arch', architecture.name, part];
+    const build = [path.join(source, 'scripts', 'package'), '--arch', architecture.name, 'handler'];
     if (!existsSync(build[0])) {
       throw new Error(`source must be the folder of a checkout of Comeback: ${build[0]} does not exist`);
     }

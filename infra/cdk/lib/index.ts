@@ -15,8 +15,7 @@
  *     ledger.ts                 the table of handled failures, and of waiting events
  *     operators.ts              the permissions of readers and operators
  *     tags.ts                   the tags by which a program finds the parts of a system
- *     envelope-proxy.ts         the layer that hides the envelope from a function
- *     code.ts                   the code of the handler and the layer, shipped or built
+ *     code.ts                   the code of the handler, shipped or built
  *     contract.ts               the handler's settings, the names in its table, and prices
  *     faults.ts                 collects all errors into one message
  *     metrics.ts, dashboard.ts  monitoring

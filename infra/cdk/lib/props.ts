@@ -180,15 +180,6 @@ export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
 /** Options for attaching a function. The values of its own policy override the general ones. */
 export interface AttachOptions extends RetryPolicy {
   /**
-   * Whether a Lambda layer removes the envelope before the function's runtime sees it: for the managed runtimes, without
-   * a ledger. With a ledger, use `transparent`, which works for any function and leaves it as it is. With both, the layer
-   * takes off the envelopes that were sent before `transparent` was on.
-   *
-   * @default false
-   */
-  readonly layer?: boolean;
-
-  /**
    * Whether Lambda puts the failure records of the function into the bucket of `records`, from where they come back
    * whatever their size. Use it with `transparent`: with an envelope, a payload near 1 MiB is larger than Lambda
    * accepts.

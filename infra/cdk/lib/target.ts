@@ -58,13 +58,6 @@ export class Target {
     return this.isSameFunction(other) && this.qualifier === other.qualifier;
   }
 
-  /** The version that is invoked, if it is a published one. */
-  public get version(): lambda.IVersion | undefined {
-    if (this.attached === this.base || this.qualifier === LATEST) return undefined;
-    const { version } = this.attached as lambda.IAlias | lambda.IVersion;
-    return typeof version === 'string' ? (this.attached as lambda.IVersion) : version;
-  }
-
   /** The version that the CDK publishes with each change of the function, if the app uses it. */
   public get currentVersion(): lambda.Version | undefined {
     return this.base.node.tryFindChild('CurrentVersion') as lambda.Version | undefined;

@@ -127,7 +127,7 @@ test('aliases and versions are configured by their qualifiers, and the handler k
 test("a function in another stack doesn't depend on the stack of the retries", () => {
   const { app, functions, retries } = twoStacks();
   const orders = functionIn(functions, 'Orders');
-  new AsyncRetry(retries, 'Retry').attach(orders, { layer: true, maxAge: Duration.days(7) });
+  new AsyncRetry(retries, 'Retry').attach(orders, { maxAge: Duration.days(7) });
   app.synth();
   assert.deepEqual(
     retries.dependencies.map(({ stackName }) => stackName),
@@ -136,7 +136,6 @@ test("a function in another stack doesn't depend on the stack of the retries", (
   assert.deepEqual(functions.dependencies, []);
   const template = Template.fromStack(functions);
   template.hasResourceProperties('AWS::Lambda::Function', { RecursiveLoop: 'Allow' });
-  template.resourceCountIs('AWS::Lambda::LayerVersion', 1);
   Template.fromStack(retries).resourceCountIs('AWS::Lambda::EventInvokeConfig', 1);
   const { Environment } = Object.values(
     Template.fromStack(retries).findResources('AWS::Lambda::Function', { Properties: { Handler: 'bootstrap' } }),
@@ -447,10 +446,10 @@ test('a singleton function is a function of this app', () => {
     handler: 'index.handler',
     code: lambda.Code.fromInline('-'),
   });
-  stack.retry.attach(orders, { layer: true });
+  stack.retry.attach(orders);
   assert.deepEqual(stack.warnings, []);
   const properties = stack.only('AWS::Lambda::Function', /^Singleton/);
-  assert.deepEqual([properties.RecursiveLoop, properties.Layers.length], ['Allow', 1]);
+  assert.equal(properties.RecursiveLoop, 'Allow');
 });
 
 test('a version that changes with each deployment is a warning, and its alias is not', () => {
@@ -535,12 +534,8 @@ test('an imported function is attached as far as a template allows, with a warni
   );
 
   const other = new TestStack({}, { env });
-  other.retry.attach(lambda.Function.fromFunctionArn(other, 'Orders', functionArn), { layer: true });
-  assert.deepEqual(other.warnings.map((text) => /comeback:(\w+)/.exec(text)?.[1]).sort(), [
-    'layer',
-    'recursion',
-    'role',
-  ]);
+  other.retry.attach(lambda.Function.fromFunctionArn(other, 'Orders', functionArn));
+  assert.deepEqual(other.warnings.map((text) => /comeback:(\w+)/.exec(text)?.[1]).sort(), ['recursion', 'role']);
 
   const unnamed = new TestStack();
   unnamed.retry.attach(lambda.Function.fromFunctionArn(unnamed, 'Orders', functionArn));

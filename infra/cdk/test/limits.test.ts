@@ -77,8 +77,7 @@ test('fifty functions with a queue each stay within the limits of one stack, and
   );
   const operator = new iam.Role(stack, 'Operator', { assumedBy: new iam.AccountRootPrincipal() });
   for (const [nth, retry] of retries.entries()) {
-    for (let each = 0; each < (nth < 2 ? 17 : 16); each++)
-      retry.attach(functionIn(stack, `Function${nth}${each}`), { layer: true });
+    for (let each = 0; each < (nth < 2 ? 17 : 16); each++) retry.attach(functionIn(stack, `Function${nth}${each}`));
     retry.alarms({ scope: alarms[nth] });
     retry.dashboard();
     retry.grantOperate(operator);

@@ -155,7 +155,7 @@ test("a principal whose permissions can't be changed is a warning", () => {
 
 test('only the parts of a system are tagged, with the system and their role', () => {
   const stack = new TestStack({ ledger: true, records: true });
-  for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id), { layer: true });
+  for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));
   stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
   const tagged = Object.entries<any>(stack.template.toJSON().Resources).flatMap(([id, { Properties = {} }]) => {
     const tags = Object.fromEntries((Properties.Tags ?? []).map(({ Key, Value }: any) => [Key, Value]));

@@ -39,7 +39,7 @@ function findings(props: (stack: Stack) => AsyncRetryProps, isAcknowledged = fal
   const app = new App();
   const stack = new Stack(app, 'Test');
   const retry = new AsyncRetry(stack, 'Retry', props(stack));
-  retry.attach(functionIn(stack, 'Orders'), { layer: true, records: retry.recordBucket !== undefined });
+  retry.attach(functionIn(stack, 'Orders'), { records: retry.recordBucket !== undefined });
   retry.attachQueue(new sqs.Queue(stack, 'Imports', { queueName: 'imports' }));
   retry.alarms();
   retry.dashboard();
@@ -104,7 +104,7 @@ function violated(Pack: (typeof PACKS)[keyof typeof PACKS], isHardened: boolean)
       logEncryptionKey: new kms.Key(stack, 'LogKey', { enableKeyRotation: true }),
     }),
   });
-  retry.attach(functionIn(stack, 'Orders'), { layer: true, records: true });
+  retry.attach(functionIn(stack, 'Orders'), { records: true });
   retry.alarms(isHardened ? { actions: [new actions.SnsAction(new sns.Topic(stack, 'Topic'))] } : {});
   retry.dashboard();
   const { violations } = new Pack(retry).validateScope(retry);

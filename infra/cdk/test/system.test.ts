@@ -21,7 +21,7 @@ import {
 } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry, AsyncRetryProps } from '../lib';
-import { codeOf } from '../lib/code';
+import { handlerCode } from '../lib/code';
 import { errorOf, functionIn, TestStack, withOrders } from './app';
 
 test("the visibility timeout is six times the handler's timeout", () => {
@@ -54,10 +54,13 @@ test('memory and architecture can be set', () => {
 test('a ledger without a register has no index', () => {
   const stack = new TestStack({ ledger: true });
   const table = stack.only('AWS::DynamoDB::Table');
-  assert.deepEqual(table.AttributeDefinitions, [{ AttributeName: 'id', AttributeType: 'S' }]);
+  assert.deepEqual(table.AttributeDefinitions, [
+    { AttributeName: 'id', AttributeType: 'S' },
+    { AttributeName: 'run', AttributeType: 'S' },
+  ]);
   assert.equal(table.GlobalSecondaryIndexes, undefined);
   assert.deepEqual(stack.actionsOf(/HandlerRole/, /Ledger/), [
-    ['dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem'],
+    ['dynamodb:UpdateItem', 'dynamodb:DeleteItem', 'dynamodb:BatchGetItem', 'dynamodb:Query'],
   ]);
   assert.ok(stack.retry.ledger);
 });
@@ -157,12 +160,8 @@ test('an alias of a key is refused', () => {
 test('the code is the one in this package, for the architecture', () => {
   const assets = join(__dirname, '..', '..', 'assets');
   for (const architecture of [lambda.Architecture.ARM_64, lambda.Architecture.X86_64]) {
-    for (const [part, zip] of [
-      ['handler', 'bootstrap.zip'],
-      ['layer', 'envelope-proxy-layer.zip'],
-    ] as const) {
-      assert.equal((codeOf(part, architecture) as lambda.AssetCode).path, join(assets, architecture.name, zip));
-    }
+    const { path } = handlerCode(architecture) as lambda.AssetCode;
+    assert.equal(path, join(assets, architecture.name, 'bootstrap.zip'));
   }
 });
 
@@ -174,15 +173,13 @@ test('a checkout builds the code if `source` is set', () => {
     // The stand-in has the real script's arguments and output path.
     writeFileSync(
       script,
-      '#!/bin/sh\ndist=$(dirname "$0")/../dist/$2\nmkdir -p "$dist"\nprintf "%s " "$@" | tee "$dist/bootstrap.zip" > "$dist/envelope-proxy-layer.zip"\n',
+      '#!/bin/sh\ndist=$(dirname "$0")/../dist/$2\nmkdir -p "$dist"\nprintf "%s " "$@" > "$dist/bootstrap.zip"\n',
       { mode: 0o755 },
     );
     const stack = new TestStack({ source, architecture: lambda.Architecture.X86_64 });
-    stack.retry.attach(stack.function('Orders', { architecture: lambda.Architecture.ARM_64 }), { layer: true });
     const { directory } = (stack.node.root as any).synth();
     const built = ({ S3Key }: any) => readFileSync(join(directory, `asset.${S3Key}`), 'utf8');
     assert.equal(built(stack.only('AWS::Lambda::Function', /Handler/).Code), '--arch x86_64 handler ');
-    assert.equal(built(stack.only('AWS::Lambda::LayerVersion').Content), '--arch arm64 layer ');
   } finally {
     rmSync(source, { recursive: true });
   }
@@ -192,8 +189,8 @@ test('a checkout builds the code if `source` is set', () => {
 });
 
 test('missing code is an error that names it', () => {
-  assert.throws(() => codeOf('layer', lambda.Architecture.custom('riscv')), {
-    message: /riscv\/envelope-proxy-layer.zip does not exist: .* Use one that was, or set source/,
+  assert.throws(() => handlerCode(lambda.Architecture.custom('riscv')), {
+    message: /riscv\/bootstrap.zip does not exist: .* Use one that was, or set source/,
   });
 });
 

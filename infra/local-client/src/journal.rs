@@ -38,6 +38,8 @@ pub struct Entry {
     pub event: Option<Box<RawValue>>,
     #[serde(default, deserialize_with = "present")]
     pub response: Option<Box<RawValue>>,
+    /// The function that has invoked an event that was accepted, if one has.
+    pub by: Option<Arc<str>>,
     pub outcome: Option<Ending>,
     pub condition: Option<String>,
     pub lost: Option<bool>,

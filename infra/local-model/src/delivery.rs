@@ -106,7 +106,7 @@ impl Cloud {
                 "a record of {bytes} bytes exceeds the limit of an event, {ASYNCHRONOUS_BYTES_MAX}"
             ));
         }
-        self.accept(now, &name, record, Some(Arc::clone(&event.trace_header)), None);
+        self.accept(now, &name, record, Some(Arc::clone(&event.trace_header)), None, None);
         Ok(())
     }
 

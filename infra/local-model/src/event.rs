@@ -25,6 +25,9 @@ pub enum What {
         /// The payload of the event. Readers count the member `payload` as a run.
         #[serde(rename = "event")]
         payload: Payload,
+        /// The function that has invoked it, if one has.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<Arc<str>>,
     },
     Started {
         payload: Payload,

@@ -56,6 +56,8 @@ pub struct Invocation<'a> {
     pub tenant_id: Option<&'a str>,
     /// `X-Amz-Durable-Execution-Name`, which every invocation of a durable function has here.
     pub execution_name: Option<&'a str>,
+    /// The function that invokes, if one does.
+    pub by: Option<&'a str>,
 }
 
 /// The result of a request to run a function.
@@ -97,12 +99,14 @@ impl Cloud {
             InvocationType::Event => {
                 self.begin_execution(execution, &payload);
                 let header = invocation.trace_header.map(Arc::from);
+                let by = invocation.by.map(Arc::from);
                 Ok(Invoked::Accepted(self.accept(
                     now,
                     &configuration.name,
                     payload,
                     header,
                     tenant_id,
+                    by,
                 )))
             }
             InvocationType::RequestResponse => {
@@ -160,11 +164,12 @@ impl Cloud {
         payload: Payload,
         trace_header: Option<Arc<str>>,
         tenant_id: Option<Arc<str>>,
+        by: Option<Arc<str>>,
     ) -> Arc<str> {
         let request_id: Arc<str> = self.lambda.ids.uuid().into();
         let trace_header =
             trace_header.unwrap_or_else(|| TraceHeader::begin(now, &mut self.lambda.ids).into());
-        let what = What::Accepted { payload: payload.clone() };
+        let what = What::Accepted { payload: payload.clone(), by };
         self.happened.push(Event::new(now, function, Some(&request_id), what));
         let event = QueuedEvent {
             function: Arc::clone(function),

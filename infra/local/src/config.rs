@@ -19,7 +19,7 @@ pub struct Config {
     /// The router for requests to DynamoDB, which the local cloud itself does not have.
     pub dynamodb: Option<Router>,
     pub outages: Outages,
-    /// Whether the processes of a function and its extensions are stopped between events, as on AWS.
+    /// Whether the processes of a function are stopped between events, as on AWS.
     pub freeze: bool,
 }
 

@@ -2,17 +2,14 @@
 //!
 //! After a run, an environment stays warm for the function's next event. The most recently used one is taken first. An
 //! environment is ended when it has been idle for `IDLE_MAX`, when its function has changed, when another function
-//! needs its place, or when it fails. If the options say so, it is frozen meanwhile, as on AWS. At its end, extensions
-//! receive the shutdown event, then the pipes to the [`mod@warden`]s are closed, which kills the processes.
+//! needs its place, or when it fails. If the options say so, it is frozen meanwhile, as on AWS. At its end, the pipe to
+//! the [`mod@warden`] is closed, which kills the processes.
 
 pub(crate) mod code;
 mod environment;
-mod extensions;
-mod extensions_api;
 pub(crate) mod launch;
 mod log;
 mod process;
-mod processes;
 pub(crate) mod program;
 mod response;
 mod runtime_api;
@@ -64,9 +61,6 @@ pub(crate) struct Host {
     busy: AtomicUsize,
     environments_max: usize,
     freeze: bool,
-    /// By function. Each environment that is being ended holds a receiver; the sender is notified when none is
-    /// left.
-    ending: Mutex<HashMap<Arc<str>, watch::Sender<()>>>,
     stopping: watch::Sender<bool>,
     /// Each process holds a copy of the sender; the receiver is notified when none is left.
     alive: Mutex<Option<mpsc::Sender<()>>>,
@@ -97,7 +91,6 @@ impl Host {
             busy: AtomicUsize::new(0),
             environments_max,
             freeze,
-            ending: Mutex::default(),
             stopping: watch::Sender::new(false),
             alive: Mutex::new(Some(alive)),
             all_gone: tokio::sync::Mutex::new(all_gone),
@@ -149,13 +142,10 @@ impl Host {
 
     async fn start(&self, run: &Run, limit: Duration) -> Result<Environment, Outcome> {
         drop(self.evict_longest_idle());
-        let name = Arc::clone(&run.configuration.name);
-        let ending = lock(&self.ending).entry(name).or_default().clone();
-        let _ = timeout(STOP_MAX, ending.closed()).await;
         let Some(alive) = lock(&self.alive).clone() else {
             return Err(stopping());
         };
-        let plan = Plan { host: self, run, log_stream: &log_stream(run), alive, ending };
+        let plan = Plan { host: self, run, log_stream: &log_stream(run), alive };
         Environment::start(plan, limit).await
     }
 

@@ -140,7 +140,7 @@ mod tests {
             journal.write([Event::new(Timestamp::UNIX_EPOCH, &function.into(), None, what)]);
         };
         let end = |outcome| What::Finished { outcome, response: Payload::of(&1) };
-        write("orders", What::Accepted { payload: Payload::of(&1) });
+        write("orders", What::Accepted { payload: Payload::of(&1), by: None });
         write("orders", What::GivenUp { condition: "EventAgeExceeded", lost: false });
         for metric in ["DestinationDeliveryFailures", "DeadLetterErrors", "DeadLetterErrors"] {
             let (destination, reason) = ("d".into(), "gone".to_owned());

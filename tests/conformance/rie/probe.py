@@ -1,4 +1,4 @@
-"""A runtime that makes unusual requests to the Runtime API and the Extensions API, and returns the answers.
+"""A runtime that makes unusual requests to the Runtime API, and returns the answers.
 
 It makes them while it handles its first event, and returns their answers with its second.
 """
@@ -8,7 +8,7 @@ import os
 from http.client import HTTPConnection
 from typing import Any
 
-RUNTIME, EXTENSION = "/2018-06-01/runtime", "/2020-01-01/extension"
+RUNTIME = "/2018-06-01/runtime"
 # Every answer has these, or not, as its server likes.
 TRANSPORT = {"content-length", "date", "transfer-encoding", "connection"}
 
@@ -39,21 +39,10 @@ def event() -> str:
     return f"{RUNTIME}/invocation/{headers['lambda-runtime-aws-request-id']}"
 
 
-REGISTER = f"{EXTENSION}/register"
-OWN, UNKNOWN = {"Lambda-Extension-Name": "own"}, {"Lambda-Extension-Identifier": "x"}
-
 ask("no such path", "GET", "/2018-06-01/nowhere")
 ask("a response before an event", "POST", f"{RUNTIME}/invocation/none/response", {})
-ask("an extension without a name", "POST", REGISTER, {"events": []})
-ask("an extension whose body is no JSON", "POST", REGISTER, "{", OWN)
-ask("an extension of the function's own process for SHUTDOWN", "POST", REGISTER, {"events": ["SHUTDOWN"]}, OWN)
-ask("an extension for an event that there is not", "POST", REGISTER, {"events": ["THAW"]}, OWN)
-ask("an extension's next event without an identifier", "GET", f"{EXTENSION}/event/next")
-ask("an extension's next event with a bad identifier", "GET", f"{EXTENSION}/event/next", sent=UNKNOWN)
-ask("an error of an extension that is not registered", "POST", f"{EXTENSION}/init/error", {}, UNKNOWN)
 
 current = event()
-ask("an extension after the initialisation", "POST", REGISTER, {"events": []}, OWN)
 ask("an initialisation error after it", "POST", f"{RUNTIME}/init/error", {"errorType": "Late"})
 ask("a response to another event", "POST", f"{RUNTIME}/invocation/none/response", {})
 ask("an error of another event", "POST", f"{RUNTIME}/invocation/none/error", {})

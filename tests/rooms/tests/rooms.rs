@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 /// The rooms that each room may name as dependencies. Dev-dependencies are not limited.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("comeback-core", &[]),
     ("comeback-flow", &["comeback-core"]),
     ("comeback-dynamodb", &["comeback-core"]),
@@ -18,7 +18,6 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("comeback-local-client", &["comeback-core", "comeback-local-model"]),
     ("comeback-local-model", &["comeback-core"]),
     ("retry-handler", &["comeback-core", "comeback-dynamodb", "comeback-flow"]),
-    ("envelope-proxy", &["comeback-core"]),
     ("example-target", &["comeback"]),
     (
         "comeback-cli",
@@ -37,12 +36,11 @@ const MAY_USE: [(&str, &[&str]); 14] = [
 ];
 
 /// The crates that each crate must not have even as transitive dependencies: a name, or a prefix.
-const NEVER: [(&str, &[&str]); 9] = [
+const NEVER: [(&str, &[&str]); 8] = [
     ("comeback-core", &["tokio", "aws", "hyper", "tracing"]),
     ("comeback-dynamodb", &["comeback-flow"]),
     ("comeback", &["aws-config", "comeback-flow"]),
     ("comeback-flow", &["tokio", "aws-", "hyper"]),
-    ("envelope-proxy", &["aws", "comeback-flow", "lambda_runtime"]),
     ("comeback-local", &["aws-", "aws_lambda_events", "comeback-flow"]),
     ("comeback-local-model", &["tokio", "axum", "rustix"]),
     ("simulation", &["aws-", "lambda_runtime"]),
@@ -50,13 +48,12 @@ const NEVER: [(&str, &[&str]); 9] = [
 ];
 
 /// Crates for tests, which no room may depend on.
-const TESTS: [&str; 11] = [
+const TESTS: [&str; 10] = [
     "book",
     "end-to-end",
     "fuzz",
     "kit-bench",
     "moto",
-    "proxy-bench",
     "rooms",
     "search",
     "simulation",

@@ -49,26 +49,6 @@ pub enum Outcome {
     /// Its process ended before it asked for an event.
     InitExited(Exit),
     NotStarted(String),
-    /// An extension failed before the runtime and all extensions had asked for an event.
-    InitExtensionFailed(ExtensionFailure),
-    /// An extension failed before the function answered.
-    ExtensionFailed(ExtensionFailure),
-}
-
-/// The failure of an extension, which ends its environment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExtensionFailure {
-    pub extension: Arc<str>,
-    pub fault: ExtensionFault,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ExtensionFault {
-    NotStarted(String),
-    Exited(Exit),
-    InitError(String),
-    /// It reported this error before its exit.
-    ExitError(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,38 +118,8 @@ impl Outcome {
             Self::NotStarted(reason) => {
                 (Ending::InitFailed, error("Runtime.InvalidEntrypoint", &reason))
             }
-            Self::InitExtensionFailed(failure) => {
-                (Ending::InitFailed, error(failure.fault.error_type(), &failure))
-            }
-            Self::ExtensionFailed(failure) => {
-                (Ending::Crashed, error(failure.fault.error_type(), &failure))
-            }
         };
         Response { payload, ending }
-    }
-}
-
-/// AWS's message only says how the process ended. This one also names the extension and what it reported.
-impl Display for ExtensionFailure {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "extension {}: ", self.extension)?;
-        match &self.fault {
-            ExtensionFault::Exited(exit) => exit.fmt(f),
-            ExtensionFault::NotStarted(what)
-            | ExtensionFault::InitError(what)
-            | ExtensionFault::ExitError(what) => f.write_str(what),
-        }
-    }
-}
-
-impl ExtensionFault {
-    fn error_type(&self) -> &'static str {
-        match self {
-            Self::NotStarted(_) => "Extension.LaunchError",
-            Self::Exited(_) => "Extension.Crash",
-            Self::InitError(_) => "Extension.InitError",
-            Self::ExitError(_) => "Extension.ExitError",
-        }
     }
 }
 

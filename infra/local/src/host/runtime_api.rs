@@ -238,12 +238,12 @@ fn incomplete() -> Response {
     refusal(StatusCode::BAD_REQUEST, "InvalidRequest", "incomplete body")
 }
 
-pub(super) fn accepted() -> Response {
+fn accepted() -> Response {
     let json = [(header::CONTENT_TYPE, "application/json")];
     (StatusCode::ACCEPTED, json, "{\"status\":\"OK\"}\n").into_response()
 }
 
-pub(super) fn refusal(status: StatusCode, error_type: &str, message: &str) -> Response {
+fn refusal(status: StatusCode, error_type: &str, message: &str) -> Response {
     let json = [(header::CONTENT_TYPE, "application/json")];
     let body = json!({ "errorMessage": message, "errorType": error_type });
     (status, json, body.to_string()).into_response()

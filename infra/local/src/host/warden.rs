@@ -3,9 +3,9 @@
 //! The local cloud doesn't start a function itself. It starts its own executable again with [`WARDEN`] as the first
 //! argument. That process, the warden, starts the function in its own process group and watches it. The warden's
 //! standard input is a pipe from the local cloud. When the pipe is closed, because the local cloud ends the function or
-//! is dead, the warden kills the whole group. The bytes that the local cloud writes to it are [`TERMINATE`], [`FREEZE`]
-//! and [`THAW`]. On each, the warden sends a signal to the group. When the function exits by itself, the warden kills
-//! the rest of the group, and exits with the same status or signal.
+//! is dead, the warden kills the whole group. The bytes that the local cloud writes to it are [`FREEZE`] and [`THAW`].
+//! On each, the warden sends a signal to the group. When the function exits by itself, the warden kills the rest of the
+//! group, and exits with the same status or signal.
 //!
 //! The warden has its own process group as well, so that Ctrl-C at a terminal reaches neither of them. A child that
 //! leaves its process group is not killed.
@@ -24,7 +24,6 @@ use rustix::process::{
 
 pub const WARDEN: &str = "__warden";
 
-pub(super) const TERMINATE: u8 = b't';
 pub(super) const FREEZE: u8 = b'f';
 pub(super) const THAW: u8 = b'c';
 
@@ -57,7 +56,6 @@ fn guard(mut child: Child) -> ExitCode {
         let mut byte = [0];
         while let Ok(1) = std::io::stdin().read(&mut byte) {
             match byte {
-                [TERMINATE] => signal_group(group, Signal::TERM),
                 [FREEZE] => signal_group(group, Signal::STOP),
                 [THAW] => signal_group(group, Signal::CONT),
                 _ => {}

@@ -13,7 +13,6 @@
 
 mod buckets;
 mod client;
-mod extensions;
 mod layers;
 
 use std::{io::Write as _, path::PathBuf, thread};
@@ -278,6 +277,34 @@ fn a_response_is_passed_on_byte_for_byte_and_a_stream_that_is_too_long_is_read_t
         }
     }
     cloud.journal_until(|event| event["line"] == "expected HTTP/1.1 100 Continue");
+}
+
+#[test]
+fn no_process_is_left_when_the_local_cloud_ends() {
+    for signal in ["KILL", "TERM", "INT"] {
+        let cloud = Cloud::start();
+        let (connections, port) = listener();
+        let f = cloud.function("f", json!({"Timeout": 900}));
+        f.send(&json!({"do": "hang", "canary": port}));
+        let canary = accept(&connections);
+        cloud.signal(signal);
+        ends(canary);
+    }
+}
+
+#[test]
+fn an_environment_is_frozen_when_it_has_asked_for_an_event_until_the_next() {
+    let cloud = Cloud::with(&["--freeze"]);
+    let f = cloud.function("f", json!({}));
+    let [first, second] = [(); 2].map(|()| {
+        let pid = f.invoke(&json!({})).json()["pid"].clone();
+        let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        while !state().contains(") T ") {
+            thread::yield_now();
+        }
+        pid
+    });
+    assert_eq!(first, second);
 }
 
 #[test]

@@ -27,7 +27,6 @@ pub struct Function {
     pub runtime: Option<String>,
     pub architecture: String,
     pub timeout: Duration,
-    pub layers: Vec<String>,
     /// Whether it reaches the network through subnets of a VPC.
     pub in_vpc: bool,
     /// The SHA-256 of its code, in base64.
@@ -68,11 +67,6 @@ impl Function {
 
     pub fn name(&self) -> &str {
         last(&self.arn)
-    }
-
-    /// The ARN of Comeback's layer, if it has that.
-    pub fn own_layer(&self) -> Option<&String> {
-        self.layers.iter().find(|arn| arn.to_lowercase().contains("comeback"))
     }
 
     pub fn role_name(&self) -> &str {
@@ -149,23 +143,6 @@ pub struct InvokeConfig {
     pub age_max: Option<Duration>,
     pub on_failure: Option<String>,
     pub on_success: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Layer {
-    /// The architectures that it says it is for; none if it doesn't say.
-    pub architectures: Vec<String>,
-    /// The ARN of the version of the signing profile that has signed it.
-    pub signer: Option<String>,
-}
-
-impl Layer {
-    /// The architectures of this layer if a function can't run it. Lambda itself doesn't compare them.
-    pub fn unfit(&self, function: &Function) -> Option<String> {
-        let fits =
-            self.architectures.is_empty() || self.architectures.contains(&function.architecture);
-        (!fits).then(|| self.architectures.join(" and "))
-    }
 }
 
 #[cfg(test)]

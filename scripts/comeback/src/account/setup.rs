@@ -27,11 +27,11 @@ pub const ACTIONS_ON_RETRY_QUEUE: [&str; 5] = [
 ];
 
 /// The actions on the ledger's table that the claims need.
-pub const ACTIONS_ON_CLAIMS: [&str; 2] = ["dynamodb:PutItem", "dynamodb:DeleteItem"];
+pub const ACTIONS_ON_CLAIMS: [&str; 2] = ["dynamodb:UpdateItem", "dynamodb:DeleteItem"];
 
-/// The actions on the ledger's table that transparent functions need: transactions with the claims, and reads.
+/// The actions on the ledger's table that transparent functions need: also reads.
 pub const ACTIONS_ON_NOTES: [&str; 4] =
-    ["dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"];
+    ["dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchGetItem", "dynamodb:Query"];
 
 /// To send to a queue with a key, both are needed; to receive from it, the second.
 pub const ACTIONS_ON_KEY: [&str; 2] = ["kms:GenerateDataKey", "kms:Decrypt"];
@@ -44,9 +44,3 @@ pub const ACTIONS_TO_READ: [&str; 2] = ["s3:GetObject", "s3:GetObjectVersion"];
 
 /// With this permission on the bucket, S3 tells a record that is gone from one that the handler may not read.
 pub const ACTION_TO_LIST: &str = "s3:ListBucket";
-
-/// The variable that makes Lambda start managed runtimes through a wrapper script.
-pub const WRAPPER_VARIABLE: &str = "AWS_LAMBDA_EXEC_WRAPPER";
-
-/// The wrapper script in Comeback's layer, which removes envelopes.
-pub const WRAPPER: &str = "/opt/comeback-exec";

@@ -21,16 +21,13 @@ pub struct Previous {
     pub policy: bool,
     /// If it became transparent: the value of `TRANSPARENT` in its own policy before, or an empty text.
     pub transparent: Option<String>,
-    pub layer: Option<String>,
-    /// Whether `AWS_LAMBDA_EXEC_WRAPPER` was added.
-    pub wrapper: bool,
     /// The bucket that its records go to.
     pub records: Option<String>,
     /// Whether the bucket was added to `RECORD_BUCKETS`.
     pub listed: bool,
 }
 
-/// The tag with everything except ARNs.
+/// The tag with everything except the ARN of the destination.
 const TAG: &str = "comeback:before";
 
 /// In a tag, stands for a setting that was not there.
@@ -38,17 +35,12 @@ const NO_VALUE: &str = "none";
 
 const TAG_OF_DESTINATION: &str = "comeback:before-destination";
 
-const TAG_OF_LAYER: &str = "comeback:before-layer";
-
 pub const VALUE_MAX: usize = 256;
 
 impl Previous {
     pub fn tags(&self, qualifier: Option<&str>) -> Tags {
         let mut tags = BTreeMap::from([(key(TAG, qualifier), self.to_string())]);
-        let arns = [(TAG_OF_DESTINATION, &self.on_failure), (TAG_OF_LAYER, &self.layer)];
-        let arns =
-            arns.into_iter().filter_map(|(tag, arn)| Some((key(tag, qualifier), arn.clone()?)));
-        tags.extend(arns);
+        tags.extend(self.on_failure.clone().map(|arn| (key(TAG_OF_DESTINATION, qualifier), arn)));
         tags
     }
 
@@ -66,8 +58,6 @@ impl Previous {
             settings: is("settings"),
             policy: is("policy"),
             transparent: words.get("transparent").map(|it| it.replace(NO_VALUE, "")),
-            layer: tags.get(&key(TAG_OF_LAYER, qualifier)).cloned(),
-            wrapper: is("wrapper"),
             records: words.get("records").map(|&it| it.to_owned()),
             listed: is("listed"),
         })
@@ -95,8 +85,6 @@ impl Previous {
             settings: self.settings || from.settings,
             policy: self.policy || from.policy && from.queue == self.queue,
             transparent: self.transparent.clone().or_else(|| from.transparent.clone()),
-            layer: self.layer.clone().or_else(|| from.layer.clone()),
-            wrapper: self.wrapper || from.wrapper,
             listed: self.listed || from.listed && from.records == self.records,
             ..self.clone()
         }
@@ -108,8 +96,8 @@ impl Previous {
         Self::qualifiers(tags).filter_map(queue).map(|queue| last(&queue).to_owned())
     }
 
-    pub fn keys(qualifier: Option<&str>) -> [String; 3] {
-        [TAG, TAG_OF_DESTINATION, TAG_OF_LAYER].map(|tag| key(tag, qualifier))
+    pub fn keys(qualifier: Option<&str>) -> [String; 2] {
+        [TAG, TAG_OF_DESTINATION].map(|tag| key(tag, qualifier))
     }
 }
 
@@ -126,12 +114,9 @@ impl fmt::Display for Previous {
         if let Some(bucket) = &self.records {
             write!(f, " records={bucket}")?;
         }
-        for (name, is) in [
-            ("settings", self.settings),
-            ("policy", self.policy),
-            ("wrapper", self.wrapper),
-            ("listed", self.listed),
-        ] {
+        for (name, is) in
+            [("settings", self.settings), ("policy", self.policy), ("listed", self.listed)]
+        {
             if is {
                 write!(f, " {name}=yes")?;
             }

@@ -62,8 +62,7 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Fai
     let AttachArgs { order, options } = args;
     let aws = Aws::connect(&options.connection, shell.now).await?;
     let (plan, name, handler, undo) = if let Some(named) = &order.function {
-        let (layer, records) = (order.layer.as_deref(), order.records.as_deref());
-        let facts = gather::facts(&aws, named, layer, records, options).await?;
+        let facts = gather::facts(&aws, named, order.records.as_deref(), options).await?;
         (attach(&facts, order)?, full_name(named), facts.handler, full_name(named))
     } else {
         let source = order.queue.as_deref().unwrap_or_default();
@@ -80,7 +79,7 @@ pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Fai
     let DetachArgs { function, queue, now, options } = args;
     let aws = Aws::connect(&options.connection, shell.now).await?;
     let (plan, name, handler) = if let Some(named) = function {
-        let facts = gather::facts(&aws, named, None, None, options).await?;
+        let facts = gather::facts(&aws, named, None, options).await?;
         (detach(&facts, named.1.as_deref(), *now)?, full_name(named), facts.handler)
     } else {
         let source = queue.as_deref().unwrap_or_default();

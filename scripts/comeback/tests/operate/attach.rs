@@ -92,7 +92,7 @@ async fn a_transparent_function_comes_back_with_its_own_bytes_until_it_is_detach
 async fn a_handler_without_a_ledger_refuses_transparent_functions_and_nothing_changes() {
     let cloud = Cloud::start(&["--no-ledger", "--set", "TARGET_FUNCTIONS=example-target"]);
     cloud.create("orders").await;
-    let why = "retry-handler has no LEDGER_TABLE: switch its ledger on, or pass --layer LAYER_ARN";
+    let why = "retry-handler has no LEDGER_TABLE: switch its ledger on, or leave --transparent out";
     cloud.refuses(&["attach", "orders", "--transparent", "--yes"], why);
     assert_eq!(cloud.settings().await, "example-target");
 }

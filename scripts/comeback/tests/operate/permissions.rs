@@ -6,7 +6,7 @@ use std::{
     process::Output,
 };
 
-use crate::support::{attribute, comeback, create_on_moto, layer_on_moto, on_moto, text};
+use crate::support::{attribute, comeback, create_on_moto, on_moto, text};
 use moto::Moto;
 use serde_json::{Value, json};
 
@@ -42,8 +42,6 @@ impl System {
         ];
         create_on_moto(&sdk, "handler", &handler).await;
         create_on_moto(&sdk, "orders", &[]).await;
-        let call = lambda.update_function_configuration().function_name("orders");
-        call.layers(layer_on_moto(&lambda).await).send().await.unwrap();
         let arn = "arn:aws:lambda:us-east-1:000000000000:function:orders";
         let before = "queue=retry config=no loop=no settings=no";
         let call = lambda.tag_resource().resource(arn).tags("comeback:before", before);

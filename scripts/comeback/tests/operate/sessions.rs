@@ -3,7 +3,6 @@
 use std::process::Command;
 
 use crate::support::{Cloud, comeback, text};
-use serde_json::Value;
 
 const ATTACH: &str = include_str!("../../../../docs/operate/attach.md");
 const DOCTOR: &str = include_str!("../../../../docs/operate/doctor.md");
@@ -58,10 +57,10 @@ fn normalized(text: &str) -> Vec<String> {
 async fn the_sessions_about_waiting_events_and_dead_letters_are_true() {
     let backoff = ["--set", "BASE_BACKOFF=2h", "--set", "MAX_BACKOFF=2h", "--set", "JITTER=none"];
     let cloud = Cloud::start(&backoff);
-    cloud.fail(&EVENTS).await;
-    let mut listed = Value::Null;
-    while listed["looked_at"] != EVENTS.len() {
-        listed = cloud.json(&["waiting", "--json"]);
+    // One after another, so that they are listed in this order: by when they are due.
+    for (sent, event) in EVENTS.into_iter().enumerate() {
+        cloud.fail(&[event]).await;
+        while cloud.json(&["waiting", "--json"])["looked_at"] != sent + 1 {}
     }
     let sessions = [session(WAITING), session(DEAD_LETTERS)].concat();
     assert!(sessions.len() > 10, "{} commands", sessions.len());

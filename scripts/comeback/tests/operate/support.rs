@@ -10,9 +10,7 @@ use std::{
 use aws_config::SdkConfig;
 use aws_sdk_lambda::{
     primitives::Blob,
-    types::{
-        Architecture, Environment, FunctionCode, LayerVersionContentInput, RecursiveLoop, Runtime,
-    },
+    types::{Environment, FunctionCode, RecursiveLoop, Runtime},
 };
 use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
 use chrono::{SecondsFormat, Utc};
@@ -265,12 +263,4 @@ pub async fn create_on_moto(sdk: &SdkConfig, name: &str, environment: &[(&str, &
         .send()
         .await
         .unwrap();
-}
-
-/// Publishes a layer for arm64, whose ARN is returned.
-pub async fn layer_on_moto(lambda: &aws_sdk_lambda::Client) -> String {
-    let layer = lambda.publish_layer_version().layer_name("comeback");
-    let content = LayerVersionContentInput::builder().zip_file(Blob::new(b"zip"));
-    let layer = layer.compatible_architectures(Architecture::Arm64).content(content.build());
-    layer.send().await.unwrap().layer_version_arn.unwrap()
 }

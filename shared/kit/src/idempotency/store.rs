@@ -88,7 +88,7 @@ impl Held {
         let claim = &self.record.claim;
         let until = match claim.state {
             State::Held { until } => until,
-            State::Waiting | State::Done => claim.expires_at,
+            State::Noted | State::Waiting | State::Done => claim.expires_at,
         };
         Lease { owner: claim.token.owner.clone(), until }
     }

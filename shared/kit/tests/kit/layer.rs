@@ -53,7 +53,7 @@ async fn tell(event: LambdaEvent<Order>) -> Result<String, Failure> {
 
 #[tokio::test]
 async fn a_function_gets_its_payload_and_can_ask_for_the_retry_metadata() {
-    let by_extension = r#"{"attempt":3,"initial_timestamp":5,"request_id":"earlier"}"#;
+    let noted = r#"{"attempt":3,"initial_timestamp":5,"request_id":"earlier"}"#;
     let (bare, other_order) = (
         r#"{"id":7}"#,
         r#"{"_original_payload":{"id":8},"_retry_metadata":{"attempt":1,"initial_timestamp":5}}"#,
@@ -62,7 +62,7 @@ async fn a_function_gets_its_payload_and_can_ask_for_the_retry_metadata() {
         (bare, None, "order 7, key second"),
         (RETRIED, None, "order 7, key first, attempt 2, since 1643667670"),
         (other_order, None, "order 8, key second, attempt 1, since 5"),
-        (bare, Some(by_extension), "order 7, key earlier, attempt 3, since 5"),
+        (bare, Some(noted), "order 7, key earlier, attempt 3, since 5"),
         (bare, Some(r#"{"attempt":0,"initial_timestamp":5}"#), "order 7, key second"),
         (bare, Some("no JSON"), "order 7, key second"),
     ] {

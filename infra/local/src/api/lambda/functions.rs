@@ -167,6 +167,8 @@ pub(super) async fn invoke(
             client_context: client_context.as_deref(),
             tenant_id: text("x-amz-tenant-id"),
             execution_name,
+            // The session token in the environment of a function of this cloud is its name.
+            by: text("x-amz-security-token").filter(|by| cloud.lambda.function(by).is_ok()),
         };
         let invoked = cloud.invoke(now, invocation)?;
         let key = (name.as_str().into(), execution_name.unwrap_or_default().into());

@@ -1,6 +1,6 @@
 //! The calls that only `comeback attach` and `comeback detach` make.
 
-use aws_sdk_lambda::types::{CodeSigningPolicy, FunctionConfiguration, FunctionEventInvokeConfig};
+use aws_sdk_lambda::types::{FunctionConfiguration, FunctionEventInvokeConfig};
 use percent_encoding::percent_decode_str;
 
 use crate::{
@@ -23,7 +23,6 @@ pub async fn configured(aws: &Aws, name: &str) -> Answer<(Function, Tags)> {
         .set_function_arn(it.function_arn)
         .set_role(it.role)
         .set_environment(it.environment)
-        .set_layers(it.layers)
         .set_runtime(it.runtime)
         .set_architectures(it.architectures)
         .set_tenancy_config(it.tenancy_config)
@@ -61,22 +60,4 @@ pub async fn inline_policy(aws: &Aws, role: &str, policy: &str) -> Answer<Option
             percent_decode_str(&answer.policy_document).decode_utf8_lossy().into_owned()
         }),
     )
-}
-
-/// The only signers whose layers a function takes; `None` if it takes all.
-pub async fn signers(aws: &Aws, name: &str) -> Answer<Option<Vec<String>>> {
-    let call = aws.lambda.get_function_code_signing_config().function_name(name).send();
-    let answer = call.await.map_err(fault("lambda:GetFunctionCodeSigningConfig", name))?;
-    let arn = answer.code_signing_config_arn;
-    if arn.is_empty() {
-        return Ok(None);
-    }
-    let call = aws.lambda.get_code_signing_config().code_signing_config_arn(&arn).send();
-    let answer = call.await.map_err(fault("lambda:GetCodeSigningConfig", &arn))?;
-    let config = answer.code_signing_config;
-    let policies = config.as_ref().and_then(|it| it.code_signing_policies.as_ref());
-    let untrusted = policies.and_then(|it| it.untrusted_artifact_on_deployment.as_ref());
-    let is_enforced = untrusted == Some(&CodeSigningPolicy::Enforce);
-    let signers = config.and_then(|it| it.allowed_publishers);
-    Ok(signers.filter(|_| is_enforced).map(|it| it.signing_profile_version_arns))
 }

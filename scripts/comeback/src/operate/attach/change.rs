@@ -71,12 +71,12 @@ pub async fn change(aws: &Aws, step: &Step) -> Answer<()> {
         Step::QueuePolicy { url, policy } => {
             changes::set_queue_attribute(aws, url, "Policy", policy).await
         }
-        Step::Configure { function, environment, layers, revision } => {
+        Step::Configure { function, environment, revision } => {
             let variables = Some(environment.clone().into_iter().collect());
             let variables = Environment::builder().set_variables(variables).build();
             let call = lambda.update_function_configuration().function_name(function);
-            let call = call.environment(variables).set_layers(layers.clone());
-            let answer = call.set_revision_id(revision.clone()).send().await;
+            let call = call.environment(variables).set_revision_id(revision.clone());
+            let answer = call.send().await;
             answer.map(drop).map_err(fault("lambda:UpdateFunctionConfiguration", function))
         }
         Step::Loop { function, allow } => changes::set_loop(aws, function, *allow).await,

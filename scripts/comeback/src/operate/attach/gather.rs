@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures_util::future::{OptionFuture, join_all};
+use futures_util::future::join_all;
 
 use crate::{
     account::{
@@ -48,13 +48,11 @@ async fn system(aws: &Aws, options: &CommonOptions) -> Result<System, Failure> {
     Ok((handler, mappings, retry_queues))
 }
 
-/// The facts about a function and the retry system to attach it to or detach it from, and about a layer for it. What
-/// isn't known of the layer is left to Lambda, which checks it when the function gets it. `records` is a bucket for the
+/// The facts about a function and the retry system to attach it to or detach it from. `records` is a bucket for the
 /// function's records, unless it has one.
 pub async fn facts(
     aws: &Aws,
     (name, qualifier): &QualifiedName,
-    layer: Option<&str>,
     records: Option<&str>,
     options: &CommonOptions,
 ) -> Result<Facts, Failure> {
@@ -67,18 +65,12 @@ pub async fn facts(
     let qualifier = qualifier.as_deref();
     let (send, invoke) =
         (policy_name("send", name, qualifier), policy_name("invoke", name, qualifier));
-    let layer = OptionFuture::from(
-        layer.map(async |arn| tokio::join!(reads::layer(aws, arn), calls::signers(aws, name))),
-    );
-    let (config, may_loop, send_policy, invoke_policy, layer) = tokio::join!(
+    let (config, may_loop, send_policy, invoke_policy) = tokio::join!(
         calls::configured_invocations(aws, name, qualifier),
         reads::may_loop(aws, name),
         calls::inline_policy(aws, &function.role, &send),
         calls::inline_policy(aws, &handler.role, &invoke),
-        layer,
     );
-    let (layer, signers) =
-        layer.map(|(layer, signers)| (layer.ok(), signers.ok())).unwrap_or_default();
     let bucket = Previous::read(&tags, qualifier).and_then(|it| it.records);
     let bucket = bucket.or_else(|| records.map(str::to_owned));
     let records = match bucket {
@@ -102,8 +94,6 @@ pub async fn facts(
         may_loop,
         send_policy,
         invoke_policy,
-        layer,
-        signers: signers.flatten(),
         records,
     })
 }

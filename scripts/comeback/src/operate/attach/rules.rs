@@ -12,7 +12,6 @@ pub mod admission;
 pub mod carry_out;
 pub mod facts;
 pub mod functions;
-mod layer;
 pub mod order;
 pub mod plan;
 mod policies;

@@ -134,27 +134,25 @@ pub async fn target(
     let own: BTreeSet<_> = own.filter(|arn| destinations.contains(arn)).collect();
     let (buckets, queues): (Vec<_>, Vec<_>) =
         own.into_iter().partition(|arn| bucket_name(arn).is_some());
-    let layer = function.and_then(Function::own_layer);
-    let layer = OptionFuture::from(layer.map(async |arn| aws.call(reads::layer(aws, arn)).await));
-    let (function, may_send, layer) = match function {
+    let (function, may_send) = match function {
         Some(function) => {
             let may_send = denied(aws, &function.role, &["sqs:SendMessage"], queues.clone());
             let may_put = buckets.into_iter().map(async |arn| {
                 let may = may_put(aws, function, &arn).await;
                 (arn, may)
             });
-            let (running, denied, may_put, layer) =
-                tokio::join!(running(aws, name), may_send, join_all(may_put), layer);
+            let (running, denied, may_put) =
+                tokio::join!(running(aws, name), may_send, join_all(may_put));
             let may_send = queues.into_iter().map(|arn| {
                 let may = denied.clone().map(|denied| denied.iter().all(|(_, on)| *on != arn));
                 (arn, may)
             });
-            (Some((function.clone(), running)), may_send.chain(may_put).collect(), layer)
+            (Some((function.clone(), running)), may_send.chain(may_put).collect())
         }
-        None => (None, BTreeMap::new(), None),
+        None => (None, BTreeMap::new()),
     };
     let name = name.to_owned();
-    Target { name, function, known_by, configs, may_send, may_be_invoked: Ok(true), layer }
+    Target { name, function, known_by, configs, may_send, may_be_invoked: Ok(true) }
 }
 
 /// Whether the function may put its records into a bucket.

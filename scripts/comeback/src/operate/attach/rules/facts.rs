@@ -2,7 +2,7 @@
 
 use crate::account::{
     fault::Answer,
-    function::{Function, InvokeConfig, Layer},
+    function::{Function, InvokeConfig},
     names::last,
     notifications::Notifications,
     queue::QueueAttributes,
@@ -23,9 +23,6 @@ pub struct Facts {
     pub send_policy: Answer<Option<String>>,
     /// The inline policy that lets the handler's role invoke the function.
     pub invoke_policy: Answer<Option<String>>,
-    pub layer: Option<Layer>,
-    /// The only signers whose layers the function takes; `None` if it takes all.
-    pub signers: Option<Vec<String>>,
     /// The bucket that the function's records go to, or will go to.
     pub records: Option<RecordBucket>,
 }

@@ -9,13 +9,12 @@ use crate::{
         handlers::queue_targets,
         names::last,
         policy::{policy_of, statement},
-        setup::{ACTIONS_ON_KEY, ACTIONS_ON_NOTES, WRAPPER, WRAPPER_VARIABLE},
+        setup::{ACTIONS_ON_KEY, ACTIONS_ON_NOTES},
         tags::{Previous, VALUE_MAX},
     },
     operate::attach::rules::{
         admission::{admission, policy_name, send_statements},
         facts::{Facts, RecordBucket, RetryQueue, managed},
-        layer::layering,
         order::Order,
         plan::Plan,
         records,
@@ -59,7 +58,6 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let failed = FunctionArn::parse(&record).map(Target::Function).ok_or_else(not_allowed)?;
     let records = bucket.map(|bucket| bucket.name.as_str());
     let settings = settings_with(handler, &failed, queue.name(), &[], order.transparent, records)?;
-    let layering = layering(facts, order)?;
     let tagged = Previous::read(&facts.tags, qualifier);
     let mut before = tagged.clone().unwrap_or_else(|| Previous {
         queue: queue.name().to_owned(),
@@ -71,11 +69,8 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
         ..Previous::default()
     });
     // `detach` also restores what this command adds to a function that is attached already.
-    let adds_layer = layering.as_ref().is_some_and(|(layers, _)| layers.is_some());
     before.settings |= settings.is_listed;
     before.transparent = before.transparent.or_else(|| settings.transparent_before.clone());
-    before.layer = before.layer.or_else(|| order.layer.clone().filter(|_| adds_layer));
-    before.wrapper |= layering.is_some() && !function.environment.contains_key(WRAPPER_VARIABLE);
     before.records = before.records.or_else(|| records.map(str::to_owned));
     before.listed |= settings.bucket_is_listed;
     if tagged.as_ref() != Some(&before) {
@@ -111,18 +106,6 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
         records::notify(&mut plan, function, queue, bucket);
     }
     plan.allow_loop(function.name(), &facts.may_loop)?;
-    if let Some((layers, environment)) = layering {
-        let becomes = format!(
-            "{} and {WRAPPER_VARIABLE}={WRAPPER}",
-            order.layer.as_deref().unwrap_or_default()
-        );
-        let name = function.name().to_owned();
-        plan.add(
-            Step::Configure { function: name, environment, layers, revision: None },
-            "envelopes reach it",
-            becomes,
-        );
-    }
     invocations(&mut plan, facts, order, to);
     Ok(plan)
 }
@@ -228,11 +211,6 @@ fn warnings(facts: &Facts, order: &Order, queue: &RetryQueue) -> Vec<String> {
             "{name} must be of this version or a later one: an earlier one refuses TRANSPARENT in POLICIES, and does not start"
         ));
     }
-    if let (Some(_), Some(qualifier)) = (&order.layer, order.qualifier()) {
-        warnings.push(format!(
-            "Lambda never changes a version: publish one with the layer, and let {qualifier} point to it"
-        ));
-    }
     warnings
 }
 
@@ -289,7 +267,7 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
             plan.add(Step::Tag { resource, tags }, is.to_string(), becomes.to_string());
         }
     } else {
-        function_itself(&mut plan, facts, &before);
+        restore_loop(&mut plan, facts, &before);
     }
     plan.untag(&function.arn, &facts.tags, qualifier, &before);
     Ok(plan)
@@ -330,33 +308,13 @@ fn says(config: &InvokeConfig) -> String {
     format!("{} retries, then {destination}", config.retries.unwrap_or(2))
 }
 
-/// Restores the settings that all aliases and versions of a function share.
-fn function_itself(plan: &mut Plan, facts: &Facts, before: &Previous) {
-    let function = &facts.function;
+/// Restores the `RecursiveLoop`, which all aliases and versions of a function share.
+fn restore_loop(plan: &mut Plan, facts: &Facts, before: &Previous) {
     if before.may_loop == Some(false) && facts.may_loop == Ok(true) {
         plan.add(
-            Step::Loop { function: function.name().to_owned(), allow: false },
+            Step::Loop { function: facts.function.name().to_owned(), allow: false },
             "Allow",
             "Terminate",
         );
-    }
-    if before.layer.is_none() && !before.wrapper {
-        return;
-    }
-    let mut environment = function.environment.clone();
-    if before.wrapper {
-        environment.remove(WRAPPER_VARIABLE);
-    }
-    let mut layers = function.layers.clone();
-    layers.retain(|layer| Some(layer) != before.layer.as_ref());
-    if environment != function.environment || layers != function.layers {
-        let layers = (layers != function.layers).then_some(layers);
-        let step = Step::Configure {
-            function: function.name().to_owned(),
-            environment,
-            layers,
-            revision: None,
-        };
-        plan.add(step, "envelopes are taken off", "envelopes reach it");
     }
 }

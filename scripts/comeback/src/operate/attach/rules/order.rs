@@ -25,12 +25,8 @@ pub struct Order {
     pub replace: bool,
     /// Re-invoke the function with its original payload, without an envelope. Works for any function, and needs the
     /// handler's ledger.
-    #[arg(long, requires = "function", conflicts_with = "layer")]
+    #[arg(long, requires = "function")]
     pub transparent: bool,
-    /// Without a ledger: have this layer take the envelope off, so that the function gets its original payload in every
-    /// attempt. For the managed runtimes.
-    #[arg(long, value_name = "LAYER_ARN", requires = "function")]
-    pub layer: Option<String>,
     /// Send the function's failure records to this bucket, which notifies the retry queue: no record is too large for a
     /// bucket. The bucket must exist, in the handler's account and region.
     #[arg(long, value_name = "BUCKET", requires = "function", value_parser = bucket)]

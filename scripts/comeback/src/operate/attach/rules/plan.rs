@@ -96,7 +96,7 @@ impl Plan {
     pub fn set(&mut self, handler: &Function, change: Option<VariablesChange>) {
         let Some((environment, is, becomes)) = change else { return };
         let (function, revision) = (handler.name().to_owned(), handler.revision.clone());
-        self.add(Step::Configure { function, environment, layers: None, revision }, is, becomes);
+        self.add(Step::Configure { function, environment, revision }, is, becomes);
     }
 
     pub fn allow_loop(&mut self, function: &str, may_loop: &Answer<bool>) -> Answer<()> {

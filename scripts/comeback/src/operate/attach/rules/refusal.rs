@@ -5,9 +5,6 @@ use crate::{
     text::counted,
 };
 
-/// What a function runs if it has no runtime: a container image.
-pub const IMAGE: &str = "an image";
-
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -36,27 +33,7 @@ pub enum Refusal {
     )]
     ClosedQueue { queue: String, role: String },
     #[error(
-        "--layer has no effect on {0}: pass --transparent, which needs a ledger, or put the layer's extensions/comeback into the {place} as its bootstrap", place = if .0.as_str() == IMAGE { "image" } else { "code" }
-    )]
-    NoWrapper(String),
-    #[error(
-        "the function runs on {own}, and {layer} on {architectures}: pass the layer for {own}, or --transparent, which needs a ledger"
-    )]
-    OtherArchitecture { own: String, layer: String, architectures: String },
-    #[error(
-        "the function's code signing configuration refuses {layer}, which none of its profiles has signed: sign the layer's zip by {}, publish it, and pass that version; or pass --transparent, which needs a ledger", .signers.join(" or ")
-    )]
-    NotSigned { layer: String, signers: Vec<String> },
-    #[error(
-        "--layer needs AWS_LAMBDA_EXEC_WRAPPER, which is {0}: pass --transparent, which needs a ledger, or set it to a script that runs both"
-    )]
-    OtherWrapper(String),
-    #[error(
-        "the function already has five layers, and can't have another: pass --transparent, which needs a ledger"
-    )]
-    TooManyLayers,
-    #[error(
-        "--transparent needs a ledger, which notes what an envelope would say, and {handler} has no LEDGER_TABLE: switch its ledger on, or pass --layer LAYER_ARN instead, for a managed runtime"
+        "--transparent needs a ledger, which notes what an envelope would say, and {handler} has no LEDGER_TABLE: switch its ledger on, or leave --transparent out and let the function read the envelope"
     )]
     NoLedger { handler: String },
     #[error(

@@ -49,12 +49,11 @@ pub enum Step {
         uuid: String,
         queue: String,
     },
-    /// Set the variables of a function, and all of its layers, if they change. If there is a revision, the function
-    /// must still have it, so that no concurrent change is overwritten.
+    /// Set the variables of a function. If there is a revision, the function must still have it, so that no concurrent
+    /// change is overwritten.
     Configure {
         function: String,
         environment: BTreeMap<String, String>,
-        layers: Option<Vec<String>>,
         revision: Option<String>,
     },
     Loop {
@@ -105,8 +104,7 @@ impl Planned {
             Step::QueuePolicy { url, .. } => {
                 format!("queue {}: policy", url.rsplit('/').next().unwrap_or(url))
             }
-            Step::Configure { function, layers: None, .. } => format!("{function}: variables"),
-            Step::Configure { function, .. } => format!("{function}: layers and variables"),
+            Step::Configure { function, .. } => format!("{function}: variables"),
             Step::Loop { function, .. } => format!("{function}: RecursiveLoop"),
             Step::Notify { bucket, .. } => format!("bucket {bucket}: notifications"),
             Step::Invocations { function, qualifier, .. } => {

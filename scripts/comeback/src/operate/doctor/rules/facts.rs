@@ -9,7 +9,7 @@ use crate::{
     account::{
         bucket::Bucket,
         fault::Answer,
-        function::{Function, InvokeConfig, Layer, Running},
+        function::{Function, InvokeConfig, Running},
         mapping::Mapping,
         queue::Queue,
         setup::RETENTION,
@@ -122,8 +122,6 @@ pub struct Target {
     /// Whether its role may send to a destination, by the ARN of the queue or the bucket.
     pub may_send: BTreeMap<String, Answer<bool>>,
     pub may_be_invoked: Answer<bool>,
-    /// Comeback's layer, if the function has that.
-    pub layer: Option<Answer<Layer>>,
 }
 
 /// Keys of queues, each with a role that uses it, and the actions that the role needs, but IAM doesn't allow it.

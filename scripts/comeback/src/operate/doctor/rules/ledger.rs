@@ -41,9 +41,13 @@ pub fn examine_ledger(facts: &Facts, ledger: &Ledger) -> Examined {
         it.bad("ledger_inactive", format!("its status is {}", table.status))
             .why("The handler acts on nothing until the table is active.");
     }
-    if table.key != [format!("{} S", TABLE.key)] {
-        let says = format!("its key is {}, and not {}, a string", table.key.join(", "), TABLE.key);
-        it.bad("ledger_key", says).why("The handler can't claim failures, so no event comes back.");
+    if table.key != [TABLE.key, TABLE.sort_key].map(|name| format!("{name} S")) {
+        let (has, expected) = (table.key.join(", "), [TABLE.key, TABLE.sort_key].join(" and "));
+        let says = format!("its keys are {has}, and not {expected}, both strings");
+        it.bad("ledger_key", says).why(
+            "The handler can't claim failures, so no event comes back. A table can't get other keys: create a new \
+             one, and set LEDGER_TABLE to its name.",
+        );
     }
     if facts.handler.settings().is_ok_and(|settings| settings.register) {
         register(&mut it, name, table.waiting.as_ref());

@@ -46,8 +46,6 @@ fn resource(action: &str) -> &'static str {
         "lambda:UpdateEventSourceMapping" | "lambda:DeleteEventSourceMapping" => {
             "arn:aws:lambda:*:*:event-source-mapping:*"
         }
-        "lambda:GetCodeSigningConfig" => "arn:aws:lambda:*:*:code-signing-config:*",
-        "lambda:GetLayerVersion" => "arn:aws:lambda:*:*:layer:*",
         "dynamodb:Query" | "dynamodb:Scan" => "arn:aws:dynamodb:*:*:table/*/index/waiting",
         "logs:FilterLogEvents" => "arn:aws:logs:*:*:log-group:*",
         other if other.starts_with("dynamodb:") => "arn:aws:dynamodb:*:*:table/*",

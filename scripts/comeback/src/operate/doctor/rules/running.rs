@@ -1,10 +1,7 @@
 //! What keeps any function of a retry system from running.
 
 use crate::{
-    account::{
-        function::{Function, Running},
-        setup::{WRAPPER, WRAPPER_VARIABLE},
-    },
+    account::function::Running,
     operate::doctor::rules::{facts::Facts, finding::Examined, metric::Metric},
     text::counted,
 };
@@ -36,19 +33,5 @@ pub fn recursion(it: &mut Examined, facts: &Facts, name: &str) {
         let says = format!("Lambda stopped {stopped} as a loop in the last day");
         it.warn("loops_stopped", says)
             .why("The events are in the dead-letter queue, or on their way to it.");
-    }
-}
-
-pub fn is_wrapped(function: &Function) -> bool {
-    function.environment.get(WRAPPER_VARIABLE).is_some_and(|it| it == WRAPPER)
-}
-
-/// Reports a wrapper variable without its layer, on a runtime that it has an effect on.
-pub fn lacks_layer(it: &mut Examined, function: &Function) {
-    let is_managed = function.runtime.as_ref().is_some_and(|it| !it.starts_with("provided"));
-    if is_wrapped(function) && is_managed && function.own_layer().is_none() {
-        let says = format!("{WRAPPER_VARIABLE} is {WRAPPER}, and no layer of Comeback has it");
-        it.bad("wrapper_without_layer", says)
-            .why("The function does not start. Add the layer, or remove the variable.");
     }
 }

@@ -15,7 +15,7 @@ use crate::{
         fix::{Fix, set, word},
         metric::Metric,
         queue::existing,
-        running::{lacks_layer, state},
+        running::state,
     },
     text::{counted, exact_span},
 };
@@ -206,7 +206,7 @@ pub fn examine_consumer(source: &Source, consumer: &Consumer) -> Examined {
             finding.by_hand(update("--enabled"));
         }
     }
-    let Some((function, running)) = function else {
+    let Some((_, running)) = function else {
         it.bad("consumer_missing", "there is no such function, though it has a mapping of the queue")
             .why("Nothing receives from the queue by this mapping. Create the function, or delete its mapping.")
             .by_hand(format!("aws lambda delete-event-source-mapping --uuid {}", mapping.uuid));
@@ -223,7 +223,6 @@ pub fn examine_consumer(source: &Source, consumer: &Consumer) -> Examined {
             .why("Lambda drops a message at about its 16th return, and SQS moves it as after a failure.")
             .fix(Fix::Loop { function: name.to_owned() });
     }
-    lacks_layer(&mut it, function);
     if !mapping.reports_failures {
         it.warn("consumer_reports_nothing", "its mapping lacks ReportBatchItemFailures")
             .why(

@@ -10,7 +10,7 @@ use crate::{
         function::{Function, InvokeConfig, Unsupported},
         names::last,
         policy::Effect,
-        setup::{ACTIONS_TO_PUT, WRAPPER, WRAPPER_VARIABLE},
+        setup::ACTIONS_TO_PUT,
     },
     operate::doctor::rules::{
         buckets::queues_told,
@@ -18,7 +18,7 @@ use crate::{
         finding::Examined,
         fix::Fix,
         metric::Metric,
-        running::{is_wrapped, lacks_layer, recursion, state},
+        running::{recursion, state},
     },
     text::{counted, exact_span},
 };
@@ -91,8 +91,6 @@ pub fn examine_target(facts: &Facts, target: &Target) -> Examined {
             .why("Its events wait until they are given up.")
             .allow(role, &format!("invoke-{name}"), &["lambda:InvokeFunction"], &[arn, &qualified]);
     }
-    let is_transparent = |it: &Settings| it.rules.policies.of(name).transparent;
-    transparency(&mut it, target, function, settings.as_ref().is_some_and(is_transparent));
     let configs = target.configs.iter().flatten();
     let has_bucket = configs.clone().any(|it| facts.bucket(it.on_failure.as_deref()).is_some());
     count_target(&mut it, facts, name, has_bucket);
@@ -238,40 +236,6 @@ fn sending(it: &mut Examined, facts: &Facts, target: &Target, function: &Functio
                     .allow(role, &format!("send-{name}"), &["sqs:SendMessage"], &[arn]);
             }
         }
-    }
-}
-
-/// Reports what keeps a layer from removing envelopes, and a layer of a function that gets none.
-fn transparency(it: &mut Examined, target: &Target, function: &Function, is_transparent: bool) {
-    lacks_layer(it, function);
-    let runtime = function.runtime.as_deref().unwrap_or("an image");
-    if is_transparent {
-        if function.own_layer().is_some() {
-            it.warn("layer_needless", "TRANSPARENT is on for it, and it has Comeback's layer, too").why(
-                "The layer is in the way of each invocation, and takes a payload of the caller's own that looks like an \
-                 envelope for one. When nothing runs any more that was sent in an envelope, remove it and \
-                 AWS_LAMBDA_EXEC_WRAPPER in one update.",
-            );
-        }
-    } else if is_wrapped(function)
-        && (function.runtime.is_none() || runtime.starts_with("provided"))
-    {
-        let says = format!("{WRAPPER_VARIABLE} has no effect on {runtime}");
-        it.bad("wrapper_without_effect", says)
-            .why("The function gets envelopes instead of its payloads.");
-    } else if !is_wrapped(function) && function.own_layer().is_some() {
-        let says = format!("it has Comeback's layer, and {WRAPPER_VARIABLE} is not {WRAPPER}");
-        it.bad("layer_without_wrapper", says)
-            .why("The function gets envelopes instead of its payloads.");
-    }
-    let layer = target.layer.as_ref().and_then(|layer| it.known(layer));
-    if let Some(architectures) = layer.and_then(|layer| layer.unfit(function)) {
-        let own = &function.architecture;
-        it.bad(
-            "layer_architecture",
-            format!("it runs on {own}, and Comeback's layer on {architectures}"),
-        )
-        .why("The function does not start. Replace the layer by the one for its architecture.");
     }
 }
 

@@ -11,8 +11,7 @@ use super::{DEAD, HOME, queue};
 use crate::{
     account::{
         fault::{Answer, Clock, Fault},
-        function::{InvokeConfig, Layer, Unsupported, tests::with},
-        setup::WRAPPER_VARIABLE,
+        function::{InvokeConfig, Unsupported, tests::with},
     },
     operate::{
         attach::rules::{
@@ -28,8 +27,6 @@ use crate::{
     },
 };
 
-const LAYER: &str = "arn:aws:lambda:us-east-1:123456789012:layer:comeback:3";
-
 /// A system with a shared queue, and a function that was never attached.
 pub fn facts() -> Facts {
     Facts {
@@ -43,8 +40,6 @@ pub fn facts() -> Facts {
         may_loop: Ok(false),
         send_policy: Ok(None),
         invoke_policy: Ok(None),
-        layer: None,
-        signers: None,
         records: None,
     }
 }
@@ -59,12 +54,7 @@ fn apply(facts: &mut Facts, step: &Step) {
             let queue = facts.queues.iter_mut().find(|queue| queue.url == url).unwrap();
             queue.attributes.policy = Some(policy).filter(|policy| !policy.is_empty());
         }
-        Step::Configure { function, environment, layers, .. } => {
-            let is_handler = function == facts.handler.name();
-            let function = if is_handler { &mut facts.handler } else { &mut facts.function };
-            function.environment = environment;
-            function.layers = layers.unwrap_or_else(|| function.layers.clone());
-        }
+        Step::Configure { environment, .. } => facts.handler.environment = environment,
         Step::Loop { allow, .. } => facts.may_loop = Ok(allow),
         Step::Notify { id, queue, prefix, .. } => {
             let bucket = facts.records.as_mut().unwrap();
@@ -122,7 +112,7 @@ fn close(facts: &mut Facts, action: &str, condition: Option<Value>) {
 
 pub type Change = fn(&mut Facts);
 
-pub const VARIANTS: [(&str, Change); 13] = [
+pub const VARIANTS: [(&str, Change); 11] = [
     ("as it is", |_| {}),
     ("a destination on success", |it| it.config = aged(Some(1), Some("arn:aws:sns:x:1:done"))),
     ("an event age only", |it| it.config = aged(None, None)),
@@ -133,10 +123,6 @@ pub const VARIANTS: [(&str, Change); 13] = [
         let unless_a = json!({ "ArnNotEquals": { "aws:PrincipalArn": ["a"] } });
         close(it, "sqs:SendMessage", Some(unless_a));
     }),
-    ("a layer that is signed for it", |it| {
-        it.layer = Some(layer("x86_64", Some("ours")));
-        it.signers = Some(vec!["theirs".into(), "ours".into()]);
-    }),
     ("a loop that is allowed", |it| it.may_loop = Ok(true)),
     ("policies of others", |it| set(it, "POLICIES", r#"{"mail":{"MAX_AGE":"7d"}}"#)),
     ("a policy of its own", |it| {
@@ -145,11 +131,10 @@ pub const VARIANTS: [(&str, Change); 13] = [
     ("a ledger", |it| {
         set(it, "LEDGER_TABLE", "arn:aws:dynamodb:us-east-1:123456789012:table/ledger")
     }),
-    ("layers of its own", |it| it.function.layers = vec!["arn:aws:lambda:x:1:layer:own:1".into()]),
 ];
 
 pub fn order() -> Order {
-    Order { replace: true, layer: Some(LAYER.to_owned()), ..Order::default() }
+    Order { replace: true, ..Order::default() }
 }
 
 /// An order for a function without envelopes.
@@ -159,9 +144,9 @@ fn transparent() -> Order {
 
 #[test]
 fn each_plan_can_stop_after_any_step_and_be_continued_and_a_detached_function_is_as_before() {
-    let layered = VARIANTS.map(|(name, change)| (name, change, order()));
+    let enveloped = VARIANTS.map(|(name, change)| (name, change, order()));
     let noted = VARIANTS.map(|(name, change)| (name, change, transparent()));
-    for (name, change, order) in layered.into_iter().chain(noted) {
+    for (name, change, order) in enveloped.into_iter().chain(noted) {
         let mut before = facts();
         if order.transparent {
             set(&mut before, "LEDGER_TABLE", "ledger");
@@ -221,15 +206,10 @@ fn aliases_of_a_function_are_attached_and_detached_separately() {
 
 #[test]
 fn any_function_is_transparent_with_a_ledger_and_stays_as_it_is() {
-    let changes: [(&str, Change); 6] = [
+    let changes: [(&str, Change); 3] = [
         ("managed", |_| {}),
         ("an image", |it| it.function.runtime = None),
         ("a custom runtime", |it| it.function.runtime = Some("provided.al2023".into())),
-        ("five layers", |it| it.function.layers = vec!["x".into(); 5]),
-        ("arm64", |it| it.function.architecture = "arm64".into()),
-        ("a wrapper", |it| {
-            it.function.environment.insert(WRAPPER_VARIABLE.into(), "/opt/own".into());
-        }),
     ];
     for (name, change) in changes {
         let mut before = facts();
@@ -242,7 +222,7 @@ fn any_function_is_transparent_with_a_ledger_and_stays_as_it_is() {
         let may: Value =
             serde_json::from_str(end.invoke_policy.unwrap().as_deref().unwrap()).unwrap();
         let table = format!("arn:aws:dynamodb:{HOME}:table/ledger");
-        let actions = ["PutItem", "DeleteItem", "BatchGetItem", "UpdateItem"];
+        let actions = ["UpdateItem", "DeleteItem", "BatchGetItem", "Query"];
         let actions = actions.map(|it| format!("dynamodb:{it}"));
         assert_eq!(may["Statement"][1]["Action"], json!(actions), "{name}");
         assert_eq!(may["Statement"][1]["Resource"], json!([table]), "{name}");
@@ -280,19 +260,16 @@ fn a_value_that_somebody_changed_stays_when_the_function_is_detached() {
 #[test]
 fn a_handler_without_a_ledger_has_no_transparent_functions_and_the_refusal_names_both_ways_out() {
     let refusal = attach(&facts(), &transparent()).unwrap_err().to_string();
-    for part in ["handler has no LEDGER_TABLE: switch its ledger on", "or pass --layer LAYER_ARN"] {
+    for part in ["handler has no LEDGER_TABLE: switch its ledger on", "or leave --transparent out"]
+    {
         assert!(refusal.contains(part), "{part}: {refusal}");
     }
-}
-
-fn layer(architecture: &str, signer: Option<&str>) -> Layer {
-    Layer { architectures: vec![architecture.to_owned()], signer: signer.map(str::to_owned) }
 }
 
 type Contradiction = fn(&mut Facts, &mut Order);
 
 /// What `attach` refuses, each with a part of the reason.
-const CONTRADICTIONS: [(Contradiction, &str); 18] = [
+const CONTRADICTIONS: [(Contradiction, &str); 12] = [
     (|it, _| it.function = it.handler.clone(), "the retry handler can't be attached to itself"),
     (|_, order| order.queue = Some("x".into()), "in --queue, got x; it has retry"),
     (|it, _| it.queues.clear(), "functions share no single retry queue, there is none"),
@@ -313,32 +290,6 @@ const CONTRADICTIONS: [(Contradiction, &str); 18] = [
     (|it, _| set(it, "MAX_AGE", "x"), "handler would not start with these settings"),
     (|it, _| set(it, "TARGET_FUNCTIONS", &"a,".repeat(2040)), "and Lambda takes 4096"),
     (|it, _| close(it, "sqs:*", None), "change it by hand"),
-    (|it, _| it.function.runtime = Some("provided.al2023".into()), "no effect on provided.al2023"),
-    (
-        |it, _| {
-            it.function.environment.insert(WRAPPER_VARIABLE.into(), "/opt/own".into());
-        },
-        "which is /opt/own",
-    ),
-    (|it, _| it.function.layers = vec!["x".into(); 5], "already has five"),
-    (
-        |it, _| it.function.runtime = None,
-        "on an image: pass --transparent, which needs a ledger, or put the layer's",
-    ),
-    (
-        |it, _| {
-            it.function.architecture = "arm64".into();
-            it.layer = Some(layer("x86_64", None));
-        },
-        "the function runs on arm64, and arn:aws:lambda:us-east-1:123456789012:layer:comeback:3 on x86_64: pass",
-    ),
-    (
-        |it, _| {
-            it.layer = Some(layer("x86_64", Some("other")));
-            it.signers = Some(vec!["ours".into(), "theirs".into()]);
-        },
-        "sign the layer's zip by ours or theirs",
-    ),
     (
         |it, _| it.send_policy = Err(denied()),
         "needs the permission iam:GetRolePolicy on orders-role",
@@ -379,7 +330,6 @@ fn other_managers_and_omitted_steps_lead_to_warnings() {
         "Terraform manages handler",
         "dead-letter queue of its own",
         "retry has the key alias/own: let orders-role use it (kms:GenerateDataKey, kms:Decrypt)",
-        "let live point to it",
         "steps that need iam:GetRolePolicy are left out",
     ];
     assert!(warnings.iter().zip(parts).all(|(it, part)| it.contains(part)), "{warnings:#?}");

@@ -8,16 +8,12 @@ use super::systems::{
 };
 
 use crate::{
-    account::{
-        fault::Fault,
-        queue::Redrive,
-        setup::{WRAPPER, WRAPPER_VARIABLE},
-    },
+    account::{fault::Fault, queue::Redrive},
     operate::doctor::rules::{diagnose, facts::Facts, finding::Verdict, fix::Fix, metric::Metric},
 };
 
 /// Ways to break the retries of a queue, the only finding that each leads to, and a part of its remedy.
-pub const BREAKS_OF_QUEUES: [(&str, Break, &str); 28] = [
+pub const BREAKS_OF_QUEUES: [(&str, Break, &str); 27] = [
     ("source_missing", |it| it.sources[0].queue.attributes = Ok(None), ""),
     ("source_redrive_missing", |it| source(it).redrive = None, "attach --queue imports"),
     (
@@ -78,14 +74,6 @@ pub const BREAKS_OF_QUEUES: [(&str, Break, &str); 28] = [
         "consumer_reports_nothing",
         |it| consumer(it).mapping.reports_failures = false,
         "2d3e --function-response-types ReportBatchItemFailures",
-    ),
-    (
-        "wrapper_without_layer",
-        |it| {
-            let wrapper = (WRAPPER_VARIABLE.to_owned(), WRAPPER.to_owned());
-            importer(it).0.environment.extend([wrapper]);
-        },
-        "",
     ),
     (
         "source_unconsumed",

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{
     account::{
         fault::Answer,
-        function::{Function, InvokeConfig, Layer, Running, State, tests::function},
+        function::{Function, InvokeConfig, Running, State, tests::function},
         mapping::{Mapping, tests::mapping_of},
         queue::{Queue, QueueAttributes, Redrive},
     },
@@ -57,9 +57,6 @@ pub fn healthy() -> Facts {
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
-    let mut orders = function("orders");
-    orders.environment.insert("AWS_LAMBDA_EXEC_WRAPPER".into(), "/opt/comeback-exec".into());
-    orders.layers.push(format!("arn:aws:lambda:{HOME}:layer:comeback:1"));
     let config = InvokeConfig {
         retries: Some(0),
         on_failure: Some(retry.arn.clone()),
@@ -72,12 +69,11 @@ pub fn healthy() -> Facts {
         mappings: Ok(vec![mapping_of("0b1c", &retry.arn, &handler.arn)]),
         targets: vec![Target {
             name: "orders".to_owned(),
-            function: Some((orders, running())),
+            function: Some((function("orders"), running())),
             known_by: KnownBy::Setting,
             configs: Ok(vec![config]),
             may_send: BTreeMap::from([(retry.arn.clone(), Ok(true))]),
             may_be_invoked: Ok(true),
-            layer: Some(Ok(Layer::default())),
         }],
         others: Ok(()),
         handler,
@@ -97,7 +93,7 @@ pub fn healthy() -> Facts {
             name: "ledger".to_owned(),
             table: Ok(Some(Table {
                 status: "ACTIVE".to_owned(),
-                key: text(&["id S"]),
+                key: text(&["id S", "run S"]),
                 waiting: Some(("ACTIVE".to_owned(), text(&["target S", "due_at N"]))),
             })),
             expiry: Ok(Some("expires_at".to_owned())),
@@ -223,10 +219,6 @@ pub fn closed_to_all_but(action: &str, role: &str) -> Option<String> {
 pub fn for_everyone() -> Option<String> {
     let policy = r#"{"Statement":{"Effect":"Allow","Principal":"*","Action":"sqs:SendMessage"}}"#;
     Some(policy.to_owned())
-}
-
-pub fn for_x86_64() -> Layer {
-    Layer { architectures: vec!["x86_64".to_owned()], signer: None }
 }
 
 /// A key that two roles use, the second of which lacks these actions.
