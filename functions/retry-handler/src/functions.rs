@@ -12,7 +12,11 @@ use std::{
 use aws_config::SdkConfig;
 use aws_sdk_lambda::{
     Client,
-    error::SdkError,
+    config::{
+        ConfigBag, Intercept, RuntimeComponents,
+        interceptors::{BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef},
+    },
+    error::{BoxError, SdkError},
     operation::{RequestId, invoke::InvokeError},
     primitives::Blob,
     types::InvocationType,
@@ -21,7 +25,7 @@ use comeback_core::{
     Timestamp,
     arn::FunctionArn,
     circuit::Minute,
-    fault::{InvokeFault, classify},
+    fault::{InvokeFault, classify, may_be_accepted},
 };
 use comeback_flow::ports::{CallFault, Functions, Invocation, Invoked};
 
@@ -29,6 +33,9 @@ use crate::{clients::fault_of, counts};
 
 /// The header by which X-Ray and Lambda's recursive-loop detection follow an event.
 const TRACE_HEADER: &str = "x-amzn-trace-id";
+
+/// The header with the code of an error.
+const ERROR_CODE: &str = "x-amzn-errortype";
 
 pub struct LambdaFunctions {
     lambda: Client,
@@ -44,10 +51,52 @@ impl LambdaFunctions {
     }
 }
 
+/// Counts the calls that are made for one invocation, as the SDK repeats them, and those of them that Lambda has surely
+/// refused.
+#[derive(Clone, Debug, Default)]
+struct Calls(Arc<(AtomicU32, AtomicU32)>);
+
+impl Calls {
+    /// How many calls Lambda may have accepted.
+    fn open(&self) -> u32 {
+        let (made, refused) = &*self.0;
+        made.load(Ordering::Relaxed).saturating_sub(refused.load(Ordering::Relaxed))
+    }
+}
+
+impl Intercept for Calls {
+    fn name(&self) -> &'static str {
+        "Calls"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        self.0.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn read_after_attempt(
+        &self,
+        context: &FinalizerInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let Some(response) = context.response() else { return Ok(()) };
+        let code = response.headers().get(ERROR_CODE);
+        if !may_be_accepted(code, Some(response.status().as_u16())) {
+            self.0.1.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
 impl Functions for LambdaFunctions {
     async fn invoke(&self, invocation: Invocation<'_>) -> Invoked {
-        let calls = Arc::new(AtomicU32::new(0));
-        let count = Arc::clone(&calls);
+        let calls = Calls::default();
         let trace = invocation.trace_header.map(str::to_owned);
         let call = self
             .lambda
@@ -58,8 +107,7 @@ impl Functions for LambdaFunctions {
             .set_durable_execution_name(invocation.execution_name)
             .payload(Blob::new(invocation.payload));
         // The SDK would send the trace of the batch, which contains other events too.
-        let traced = call.customize().mutate_request(move |request| {
-            count.fetch_add(1, Ordering::Relaxed);
+        let traced = call.customize().interceptor(calls.clone()).mutate_request(move |request| {
             let headers = request.headers_mut();
             headers.remove(TRACE_HEADER);
             // A trace that is not a valid header value is dropped.
@@ -69,9 +117,8 @@ impl Functions for LambdaFunctions {
             Ok(accepted) => Ok(accepted.request_id().map(str::to_owned)),
             Err(error) => Err(fault(&error)),
         };
-        let is_repeated = calls.load(Ordering::Relaxed) > 1;
-        let is_unanswered = answer.as_ref().is_err_and(InvokeFault::may_be_accepted);
-        Invoked { answer, may_be_accepted_unseen: is_repeated || is_unanswered }
+        let unanswered = calls.open().saturating_sub(u32::from(answer.is_ok()));
+        Invoked { answer, unanswered }
     }
 
     async fn minutes(

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 
 use aws_config::{SdkConfig, retry::RetryConfig, timeout::TimeoutConfig};
-use aws_sdk_dynamodb::{Client, types::AttributeValue};
+use aws_sdk_dynamodb::Client;
 use comeback_core::{
     Timestamp,
-    claim::{Claim, State},
+    claim::State,
     fault::StoreFault,
-    note::{Change, Found, Keys},
-    register::{Waiting, target_key},
+    lineage::{Key, Known, Siblings, Write},
+    register::target_key,
 };
 use comeback_dynamodb::{
-    self as dynamodb, ATTEMPT_MAX, CALL_MAX, ClaimTable, ID, Item, claim,
+    ATTEMPT_MAX, CALL_MAX, ClaimTable, Item, key_of, known,
     register::{self, DUE_AT, INDEX, PAUSED_AT, QUEUE, RECEIPT_HANDLE, TARGET},
 };
 use comeback_flow::ports::{
@@ -43,63 +43,38 @@ impl DynamoLedger {
     }
 }
 
-fn not_replaced(why: dynamodb::NotReplaced) -> NotReplaced {
-    why.map(|there| there.map(|found| found.claim))
-}
-
 impl Ledger for DynamoLedger {
-    async fn replace(
-        &self,
-        key: &str,
-        seen: Option<&Claim>,
-        next: Option<&Claim>,
-        change: Option<&Change<'_>>,
-    ) -> Result<(), NotReplaced> {
-        match (next, change) {
-            (_, Some(change)) => {
-                self.claims.replace_noting(key, seen, next, Item::new(), change).await
-            }
-            (Some(next), None) => self.claims.put(key, seen, next, Item::new()).await,
-            (None, None) => self.claims.delete(key, seen).await,
-        }
-        .map_err(not_replaced)
+    async fn write(&self, key: &Key, write: &Write<'_>) -> Result<(), NotReplaced> {
+        let table = if write.waiting.is_some() { &self.register } else { &self.claims };
+        table.write(key, write).await
     }
 
-    async fn enter(
-        &self,
-        key: &str,
-        seen: Option<&Claim>,
-        next: &Claim,
-        waiting: &Waiting<'_>,
-        change: Option<&Change<'_>>,
-    ) -> Result<(), NotReplaced> {
-        let attributes = register::attributes(waiting);
-        match change {
-            Some(change) => {
-                self.register.replace_noting(key, seen, Some(next), attributes, change).await
-            }
-            None => self.register.put(key, seen, next, attributes).await,
-        }
-        .map_err(not_replaced)
+    async fn note(&self, key: &Key, known: &Known) -> Result<(), StoreFault> {
+        self.claims.note(key, known).await
+    }
+
+    async fn take(&self, key: &Key, call: &str, run: &str) -> Result<bool, StoreFault> {
+        self.claims.take(key, call, run).await
+    }
+
+    async fn siblings(&self, key: &Key, only_children: bool) -> Result<Siblings, StoreFault> {
+        self.claims.siblings(key, only_children).await
     }
 
     async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
-        let targets: HashMap<String, &str> =
+        let targets: HashMap<Key, &str> =
             wanted.targets.iter().map(|&target| (target_key(target), target)).collect();
-        let events = wanted.events.iter().cloned();
         let mut notes = Notes::default();
-        for item in self.claims.read(events.chain(targets.keys().cloned())).await? {
-            let Some(AttributeValue::S(id)) = item.get(ID) else { continue };
-            match targets.get(id) {
+        for item in self.claims.read(wanted.runs.iter().chain(targets.keys())).await? {
+            let Some(key) = key_of(&item) else { continue };
+            match targets.get(&key) {
                 Some(&target) => {
                     if item.contains_key(PAUSED_AT) {
                         notes.paused.insert(target.to_owned());
                     }
                     notes.circuits.insert(target.to_owned(), stored(&item));
                 }
-                None => {
-                    notes.events.extend(entered(&item).map(|entered| (id.clone(), entered)));
-                }
+                None => notes.runs.extend(entered(&item).map(|entered| (key, entered))),
             }
         }
         Ok(notes)
@@ -110,14 +85,6 @@ impl Ledger for DynamoLedger {
         let written = self.claims.exchange(&key, VERSION, seen, CIRCUIT, next);
         let current = |there: Option<Item>| there.as_ref().map(stored).unwrap_or_default();
         written.await.map_err(|why| why.map(current))
-    }
-
-    async fn recall(&self, wanted: &[Keys]) -> Result<Vec<Found>, StoreFault> {
-        self.claims.recall(wanted).await
-    }
-
-    async fn adopt(&self, change: &Change<'_>) -> Result<bool, StoreFault> {
-        self.claims.adopt(change).await
     }
 
     async fn list(
@@ -138,10 +105,10 @@ impl Ledger for DynamoLedger {
 }
 
 fn entered(item: &Item) -> Option<Entered> {
-    let claim = claim(item)?;
-    let is_delayed = claim.state == State::Waiting && !item.contains_key(RECEIPT_HANDLE);
+    let known = known(item)?;
+    let is_delayed = known.claim.state == State::Waiting && !item.contains_key(RECEIPT_HANDLE);
     let delayed_until = if is_delayed { register::due(item) } else { None };
-    Some(Entered { claim, delayed_until })
+    Some(Entered { known, delayed_until })
 }
 
 fn stored(item: &Item) -> Stored {

@@ -75,7 +75,7 @@ impl HttpConnector for Slow {
             let body = if target.ends_with("GetQueueAttributes") {
                 r#"{"Attributes":{"ApproximateNumberOfMessagesNotVisible":"100000"}}"#
             } else if target.ends_with("BatchGetItem") {
-                r#"{"Responses":{},"UnprocessedKeys":{}}"#
+                r#"{"Responses":{"claims":[]},"UnprocessedKeys":{}}"#
             } else {
                 "{}"
             };

@@ -1,7 +1,9 @@
 //! Turns the local cloud's journal into activity that a person can follow.
 //!
 //! The journal lists runs of functions and their log lines. The envelope in a payload identifies the event and the
-//! attempt of a run. The structured log of the retry handler has its decisions.
+//! attempt of a run. The structured log of the retry handler has its decisions, and names the event of each run that
+//! the handler has started. Without an envelope, what happens to such a run is held back until a line names its event,
+//! which is a few milliseconds later: the handler writes the line when Lambda has accepted the run.
 
 pub mod runs;
 
@@ -22,12 +24,9 @@ use serde::Deserialize;
 use crate::{
     account::names::target_name,
     activity::runs::Run,
+    events_of_runs::{EventsOfRuns, Of, RUNS_MAX},
     life::{Line, StepKind, step_kind},
 };
-
-/// How many of the latest runs are tracked, those that Lambda has accepted included. If that many others are
-/// accepted or begin while a run goes on, its end is not reported.
-const RUNNING_MAX: usize = 100_000;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Activity {
@@ -71,6 +70,25 @@ pub enum Kind {
     },
 }
 
+impl Activity {
+    /// The same activity of a run whose event was not known before.
+    fn joined(mut self, of: &Of) -> Self {
+        match &mut self.kind {
+            Kind::Accepted(run)
+            | Kind::Started(run)
+            | Kind::Ended { run, .. }
+            | Kind::GivenUpByLambda { run: Some(run), .. } => run.join(of),
+            Kind::Decided { event_id, .. } | Kind::Trouble { event_id: Some(event_id), .. } => {
+                *event_id = Arc::clone(&of.event_id);
+            }
+            Kind::GivenUpByLambda { run: None, .. }
+            | Kind::Logged(_)
+            | Kind::Trouble { event_id: None, .. } => {}
+        }
+        self
+    }
+}
+
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct Error {
     #[serde(rename = "errorType")]
@@ -84,20 +102,42 @@ pub struct Error {
 pub struct Reader {
     /// The runs that are queued or go on, by request id: one, or one for each message of a batch.
     running: HashMap<Arc<str>, Vec<Run>>,
-    /// The request ids of the latest runs, in the order in which they were accepted or began.
+    /// The request ids of the latest runs, in the order in which they were accepted or began. If [`RUNS_MAX`] others
+    /// are accepted or begin while a run goes on, its end is not reported.
     known: VecDeque<Arc<str>>,
+    /// The events of the handler's retries, and what has happened to each whose event is not known yet.
+    retries: EventsOfRuns<Activity>,
 }
 
 impl Reader {
     /// Reads the next entry of the journal. Entries that are of no interest to a person are no activity.
     pub fn read(&mut self, entry: &Entry) -> Vec<Activity> {
-        let kinds = self.kinds(entry).unwrap_or_default().into_iter();
+        let line = entry.line.as_deref().and_then(structured);
+        let is_of_handler = *entry.function == *HANDLER;
+        let mut activities = Vec::new();
+        if let Some(line) = line.as_ref().filter(|_| is_of_handler) {
+            for (run, of, held) in self.retries.learn(line) {
+                self.running.get_mut(&run).into_iter().flatten().for_each(|run| run.join(&of));
+                activities.extend(held.into_iter().map(|activity| activity.joined(&of)));
+            }
+        }
+        // The run that the entry is about.
+        let run = match &line {
+            Some(Line { event_id: None, request_id, .. }) if is_of_handler => {
+                request_id.as_deref().map(Arc::from)
+            }
+            _ => entry.request_id.clone(),
+        };
+        let kinds = self.kinds(entry, line).unwrap_or_default().into_iter();
         let activity =
             |kind| Activity { at: entry.at, function: Arc::clone(&entry.function), kind };
-        kinds.map(activity).collect()
+        let is_awaited = |run: &Arc<str>| self.retries.is_awaited(run);
+        let held = run.filter(is_awaited).and_then(|run| self.retries.awaits(&run));
+        held.unwrap_or(&mut activities).extend(kinds.map(activity));
+        activities
     }
 
-    fn kinds(&mut self, entry: &Entry) -> Option<Vec<Kind>> {
+    fn kinds(&mut self, entry: &Entry, line: Option<Line>) -> Option<Vec<Kind>> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let kind = match entry.kind.as_str() {
             "Accepted" => return self.known(entry, Kind::Accepted),
@@ -109,7 +149,7 @@ impl Reader {
                 let (condition, lost) = (text(&entry.condition), entry.lost?);
                 Kind::GivenUpByLambda { request_id, run, condition, lost }
             }
-            "Logged" => logged(entry.at, entry.line.as_ref()?)?,
+            "Logged" => self.logged(entry, line)?,
             "DestinationFailed" => {
                 let (destination, reason) = (text(&entry.destination), text(&entry.reason));
                 self.trouble(
@@ -128,11 +168,18 @@ impl Reader {
 
     /// Tracks the runs of an entry, which are `kind`.
     fn known(&mut self, entry: &Entry, kind: fn(Run) -> Kind) -> Option<Vec<Kind>> {
-        let (request_id, runs) = (entry.request_id.clone()?, runs(entry)?);
+        let (request_id, mut runs) = (entry.request_id.clone()?, runs(entry)?);
+        if let (Some(of), [run]) = (self.retries.get(&request_id), &mut *runs) {
+            run.join(of);
+        } else if entry.by.as_deref() == Some(HANDLER) && runs.iter().all(Run::is_nameless) {
+            self.retries.awaits(&request_id);
+        } else if let ("Accepted", [run]) = (entry.kind.as_str(), &*runs) {
+            self.retries.know(&request_id, run.of());
+        }
         if self.running.insert(Arc::clone(&request_id), runs.clone()).is_none() {
             self.known.push_back(request_id);
         }
-        if self.known.len() > RUNNING_MAX
+        if self.known.len() > RUNS_MAX
             && let Some(oldest) = self.known.pop_front()
         {
             self.running.remove(&oldest);
@@ -145,6 +192,18 @@ impl Reader {
         let run = || self.running.get(entry.request_id.as_ref()?)?.first();
         let event_id = run().map(|run| Arc::clone(&run.event_id));
         Kind::Trouble { event_id: event_id.or_else(|| entry.request_id.clone()), text }
+    }
+
+    fn logged(&self, entry: &Entry, line: Option<Line>) -> Option<Kind> {
+        let text = entry.line.as_ref()?;
+        if serde_json::from_str::<Metrics>(text).is_ok() {
+            return None;
+        }
+        let Some(mut line) = line else { return Some(Kind::Logged(text.clone())) };
+        // Until its event is known, a run is shown under its own id.
+        let event_id = self.retries.event_of(&line).or(line.request_id.as_deref());
+        line.event_id = event_id.map(str::to_owned);
+        Some(decided(entry.at, &line).unwrap_or_else(|| plain(line)))
     }
 
     fn ended(&mut self, entry: &Entry) -> Option<Vec<Kind>> {
@@ -188,15 +247,9 @@ struct Metrics {
     _aws: serde::de::IgnoredAny,
 }
 
-fn logged(at: Timestamp, text: &str) -> Option<Kind> {
-    if serde_json::from_str::<Metrics>(text).is_ok() {
-        return None;
-    }
+fn structured(text: &str) -> Option<Line> {
     let line = serde_json::from_str::<Line>(text).ok();
-    let Some(line) = line.filter(|line| !line.level.is_empty() && !line.message.is_empty()) else {
-        return Some(Kind::Logged(text.to_owned()));
-    };
-    Some(decided(at, &line).unwrap_or_else(|| plain(line)))
+    line.filter(|line| !line.level.is_empty() && !line.message.is_empty())
 }
 
 /// The decision in a log line, or None if the handler couldn't carry it out.
@@ -215,12 +268,12 @@ fn decided(at: Timestamp, line: &Line) -> Option<Kind> {
         | StepKind::Trouble { .. } => return None,
     }
     // An unreadable message has no request id, so its message id is used.
-    let event_id = line.event().or(line.message_id.as_deref())?.into();
+    let event_id = line.event_id.as_deref().or(line.message_id.as_deref())?.into();
     Some(Kind::Decided { event_id, attempt: line.attempt, what })
 }
 
 fn plain(line: Line) -> Kind {
-    let event_id = line.event().map(Into::into);
+    let event_id = line.event_id.as_deref().map(Into::into);
     let target = line.target.as_deref().map(target_name);
     let parts = [target.as_deref(), Some(&*line.message), line.error.as_deref()];
     let text = parts.into_iter().flatten().collect::<Vec<_>>().join(": ");
@@ -291,6 +344,12 @@ pub mod tests {
         entry(seconds, "example-target", "Started", members)
     }
 
+    /// Lambda accepts an event without an envelope from this function.
+    pub fn accepts(seconds: f64, request_id: &str, by: &str) -> Entry {
+        let members = json!({ "request_id": request_id, "event": { "id": 1.0 }, "by": by });
+        entry(seconds, "example-target", "Accepted", members)
+    }
+
     pub fn finishes(seconds: f64, request_id: &str, outcome: &str, response: &Value) -> Entry {
         let members = json!({ "request_id": request_id, "outcome": outcome, "response": response });
         entry(seconds, "example-target", "Finished", members)
@@ -312,7 +371,7 @@ pub mod tests {
     pub fn decides(seconds: f64, event_id: &str, mut line: Value) -> Entry {
         line["level"] = json!("INFO");
         line["message"] = json!("said");
-        line["request_id"] = json!("another");
+        line["request_id"] = json!(format!("last of {event_id}"));
         line["event_id"] = json!(event_id);
         logs(seconds, HANDLER, &line.to_string())
     }
@@ -401,6 +460,109 @@ pub mod tests {
         }
     }
 
+    /// What the handler says of a run before it knows the event.
+    fn unknown(seconds: f64, request_id: &str) -> Entry {
+        let line = json!({
+            "level": "INFO", "message": "waits", "decision": "wait", "delay_seconds": 20.0,
+            "request_id": request_id,
+        });
+        logs(seconds, HANDLER, &line.to_string())
+    }
+
+    /// The kind of each activity, with the event and the attempt if it is about a run.
+    fn told(entries: &[Entry]) -> Vec<String> {
+        let named = |run: &Run| format!("{} {}", run.event_id, run.attempt);
+        let told = |kind| match kind {
+            Kind::Accepted(run) => format!("accepted {}", named(&run)),
+            Kind::Started(run) => format!("started {}", named(&run)),
+            Kind::Ended { run, .. } => format!("ended {}", named(&run)),
+            Kind::GivenUpByLambda { run, .. } => {
+                format!("given up {}", run.as_ref().map(named).unwrap_or_default())
+            }
+            Kind::Decided { event_id, .. } => format!("decided {event_id}"),
+            Kind::Logged(text) => format!("logged {text}"),
+            Kind::Trouble { event_id, .. } => format!("trouble {}", event_id.unwrap()),
+        };
+        kinds(entries).into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn a_retry_without_an_envelope_is_held_back_until_a_line_names_its_event() {
+        let retried = |seconds| {
+            let invoke = json!({
+                "decision": "invoke", "attempt": 2, "lateness_ms": 1, "retry_request_id": "r2",
+            });
+            decides(seconds, "r0", invoke)
+        };
+        let before = [
+            accepts(0.0, "r2", HANDLER),
+            starts(0.1, "r2", "r2", 0),
+            logs(0.1, "f", "of another run"),
+            fails(0.2, "r2"),
+            unknown(0.3, "r2"),
+        ];
+        assert_eq!(told(&before), ["logged of another run"]);
+        let held = ["accepted r0 2", "started r0 2", "ended r0 2", "decided r0"];
+        let named = told(&[&before[..], &[retried(0.4)]].concat());
+        assert_eq!(named, [&["logged of another run"], &held[..], &["decided r0"]].concat());
+        // The handler has died before it wrote that line, and the failure of the run says what it is.
+        let died = told(&[&before[..], &[waits(0.4, "r0", 3, 1.0, 1.0)]].concat());
+        assert_eq!(died, ["logged of another run", "decided r0"], "a line about another run");
+        let mut own = waits(0.4, "r0", 3, 1.0, 1.0);
+        own.line = own.line.map(|line| line.replace("last of r0", "r2"));
+        let own = told(&[&before[..], &[own]].concat());
+        assert_eq!(own, named);
+    }
+
+    #[test]
+    fn whatever_lambda_does_with_a_retry_without_an_envelope_is_of_its_event() {
+        let invoke = json!({
+            "decision": "invoke", "attempt": 2, "lateness_ms": 1, "retry_request_id": "r2",
+        });
+        let given_up = |lost| {
+            let members =
+                json!({ "request_id": "r2", "condition": "EventAgeExceeded", "lost": lost });
+            entry(9.0, "example-target", "GivenUp", members)
+        };
+        let (accepted, retried) = (accepts(0.0, "r2", HANDLER), decides(0.1, "r0", invoke));
+        // Lambda's own retry has the same request id.
+        let runs = [starts(1.0, "r2", "r2", 0), fails(2.0, "r2")];
+        let refused = json!({ "request_id": "r2", "destination": "q", "reason": "gone" });
+        let all = [
+            vec![accepted.clone(), retried.clone()],
+            [runs.clone(), runs].concat(),
+            vec![unknown(3.0, "r2")],
+        ];
+        let expected = [
+            "accepted r0 2",
+            "decided r0",
+            "started r0 2",
+            "ended r0 2",
+            "started r0 2",
+            "ended r0 2",
+            "decided r0",
+        ];
+        assert_eq!(told(&all.concat()), expected);
+        let never = [accepted, retried, given_up(false)];
+        assert_eq!(told(&never), ["accepted r0 2", "decided r0", "given up r0 2"]);
+        let unsent = [
+            accepts(0.0, "r2", HANDLER),
+            entry(1.0, "example-target", "DestinationFailed", refused),
+        ];
+        assert_eq!(told(&unsent), [""; 0]);
+    }
+
+    #[test]
+    fn an_event_that_another_function_sends_is_an_event_and_so_is_a_line_about_its_first_failure() {
+        let sent = [
+            accepts(0.0, "r2", "another"),
+            starts(0.1, "r2", "r2", 0),
+            fails(0.2, "r2"),
+            unknown(0.3, "r2"),
+        ];
+        assert_eq!(told(&sent), ["accepted r2 0", "started r2 0", "ended r2 0", "decided r2"]);
+    }
+
     #[test]
     fn an_event_that_lambda_never_ran_is_named_when_lambda_gives_it_up() {
         let (kind, started) = ("Accepted".to_owned(), starts(0.0, "r2", "r1", 3));
@@ -424,11 +586,11 @@ pub mod tests {
     #[test]
     fn the_latest_runs_are_tracked_however_many_have_no_end() {
         let mut reader = Reader::default();
-        for nth in 0..RUNNING_MAX + 5 {
+        for nth in 0..RUNS_MAX + 5 {
             reader.read(&starts(0.0, &nth.to_string(), "r0", 0));
         }
         let mut ended = |nth: usize| reader.read(&ends(1.0, &nth.to_string())).len();
-        assert_eq!((ended(4), ended(RUNNING_MAX + 4)), (0, 1));
+        assert_eq!((ended(4), ended(RUNS_MAX + 4)), (0, 1));
     }
 
     #[test]

@@ -32,6 +32,7 @@ use self::{
 use crate::{
     activity,
     demo::args::DemoArgs,
+    dynamodb,
     failure::Failure,
     functions::{Binaries, VISIBILITY},
     paint::{Line, Style},
@@ -51,7 +52,11 @@ pub async fn run(args: &DemoArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let binaries = Binaries::find(args.binaries.folder.as_deref())?;
     let plan = Plan { events: usize::from(args.events), outage: args.outage, seed: args.seed };
     let mut signals = Signals::listen()?;
-    let config = Config { inherited: shell.inherited.clone(), ..Config::default() };
+    let config = Config {
+        inherited: shell.inherited.clone(),
+        dynamodb: Some(dynamodb::router()?),
+        ..Config::default()
+    };
     let server =
         comeback_local::start(config).await.map_err(|source| Failure::Port { port: 0, source })?;
     let outcome = tokio::select! {
@@ -69,7 +74,9 @@ async fn perform(
     shell: &Shell,
 ) -> Result<Outcome, Failure> {
     let cloud = Cloud::at(server.endpoint());
-    let handler = binaries.handler(&plan.settings());
+    dynamodb::create_ledger(server.endpoint()).await?;
+    let mut handler = binaries.handler(&plan.settings());
+    handler.environment.extend(dynamodb::ledger_environment(None));
     let queues = cloud.deploy_each(handler, VISIBILITY, &Plan::targets(binaries), &[]).await?;
     cloud.pause(PAUSED).await?;
     let began = (shell.now)();

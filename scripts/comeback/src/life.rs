@@ -10,7 +10,7 @@ use comeback_core::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::untrusted;
+use crate::{events_of_runs::EventsOfRuns, untrusted};
 
 pub(crate) type Line = LogLine<String>;
 
@@ -58,7 +58,13 @@ pub enum StepKind {
     /// times that it came back and was made to wait again.
     Waits { due_at: Option<Timestamp>, until: Timestamp, again: u32 },
     /// It was invoked again, this long after its due time.
-    Retried { late_ms: u64 },
+    Retried {
+        late_ms: u64,
+        /// The request id of the run that this has started, if Lambda's answer named it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "untrusted::Id")]
+        retry_request_id: Option<String>,
+    },
     /// It has become a dead letter.
     GivenUp { reason: String },
     /// A duplicate message was dropped, because its failure had already been handled.
@@ -100,29 +106,35 @@ pub enum NoLife {
     Several(Vec<String>),
 }
 
+/// The lines about each event. A line that was written before the event of its run was known belongs to the event that
+/// another line names. If there is none, the run's own id stands for the event's: the run has failed and waits.
+fn by_event<'a>(lines: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, Vec<Line>> {
+    let mut runs = EventsOfRuns::<()>::default();
+    let mut events: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+    let lines: Vec<_> = lines.into_iter().filter_map(read).collect();
+    for line in &lines {
+        runs.learn(line);
+    }
+    for line in lines {
+        let id = runs.event_of(&line).or(line.request_id.as_deref()).unwrap_or_default();
+        events.entry(id.to_owned()).or_default().push(line);
+    }
+    events
+}
+
 /// The ids of all events in these lines of the handler's log.
 pub fn event_ids<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let mut ids: Vec<_> =
-        lines.into_iter().filter_map(|line| Some(read(line)?.event()?.to_owned())).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    ids
+    by_event(lines).into_keys().collect()
 }
 
 /// The lives of all events in these lines of the handler's log.
 pub fn lives<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Life> {
-    let mut events: BTreeMap<String, Vec<Line>> = BTreeMap::new();
-    for line in lines.into_iter().filter_map(read) {
-        let id = line.event().unwrap_or_default().to_owned();
-        events.entry(id).or_default().push(line);
-    }
-    events.into_iter().filter_map(|(id, lines)| from_lines(id, lines)).collect()
+    by_event(lines).into_iter().filter_map(|(id, lines)| from_lines(id, lines)).collect()
 }
 
 /// The life of the event with this id, from these lines of the handler's log.
 pub fn life<'a>(event_id: &str, lines: impl IntoIterator<Item = &'a str>) -> Result<Life, NoLife> {
-    let lines = lines.into_iter().filter_map(read);
-    let lines = lines.filter(|line| line.event() == Some(event_id)).collect();
+    let lines = by_event(lines).remove(event_id).unwrap_or_default();
     from_lines(event_id.to_owned(), lines).ok_or_else(|| NoLife::None(event_id.to_owned()))
 }
 
@@ -169,9 +181,18 @@ pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
         *old = until;
         return;
     }
-    // A retry may fail before the handler has logged it. Its line belongs to the failure before.
     let is_own = |it: &&Step| it.request_id == request_id;
     let is_retry = |what: &StepKind| matches!(what, StepKind::Retried { .. });
+    // Two invocations may have the same message. A wait that one logs after the other's retry is over, unless the event
+    // starts over.
+    let is_end = |it: &Step| matches!(it.what, StepKind::GivenUp { .. });
+    let round = steps.iter().rposition(is_end).map_or(0, |end| end + 1);
+    if matches!(what, StepKind::Waits { .. })
+        && steps[round..].iter().any(|it| is_own(&it) && is_retry(&it.what))
+    {
+        return;
+    }
+    // A retry may fail before the handler has logged it. Its line belongs to the failure before.
     let is_first = is_retry(&what) && !steps.iter().filter(is_own).any(|it| is_retry(&it.what));
     let after_own = steps.iter().rposition(|it| is_first && is_own(&it)).map(|last| last + 1);
     steps.insert(after_own.unwrap_or(steps.len()), step(line.policy, what));
@@ -189,7 +210,9 @@ pub(crate) fn step_kind(at: Timestamp, line: &Line) -> StepKind {
             until: at + chrono::TimeDelta::milliseconds(millis(delay)),
             again: 0,
         },
-        (Some(decision::INVOKE), _, Some(late_ms), _) => StepKind::Retried { late_ms },
+        (Some(decision::INVOKE), _, Some(late_ms), _) => {
+            StepKind::Retried { late_ms, retry_request_id: line.retry_request_id.clone() }
+        }
         (Some(decision::DEAD_LETTER), _, _, Some(reason)) if !is_trouble => {
             StepKind::GivenUp { reason: reason.clone() }
         }
@@ -274,7 +297,7 @@ pub(crate) mod tests {
         let expected = [
             (1, failed()),
             (1, waits(5, 1)),
-            (9, StepKind::Retried { late_ms: 12 }),
+            (9, StepKind::Retried { late_ms: 12, retry_request_id: None }),
             (15, failed()),
             (15, trouble(Some("no"))),
             (16, waits(18, 0)),
@@ -310,13 +333,45 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn an_event_that_was_retried_does_not_wait_because_another_invocation_has_its_message() {
+        let line = |second, rest: &str| line(second, "first", "first", rest);
+        let lines = [line(1, WAIT), line(9, RETRIED), line(10, WAIT), line(11, WAIT)];
+        assert_eq!(steps_and_next(&lines).1, Next::Retried);
+    }
+
+    #[test]
     fn lines_about_other_things_are_ignored() {
         let other = line(1, "another", "other", WAIT);
         let lines = [&*other, "START RequestId: first", "{}", r#"{"_aws":{}}"#, ""];
         assert_eq!(life("first", lines), Err(NoLife::None("first".to_owned())));
         assert_eq!(event_ids(lines), ["another"]);
-        let own = line(1, "first", "first", WAIT).replace(r#""event_id":"first","#, "");
+        let own = line(1, "first", "first", WAIT);
         assert_eq!(event_ids([&*own, &other, &own]), ["another", "first"]);
         assert_eq!(life("first", [&*own]).unwrap().function.as_deref(), Some(ARN));
+    }
+
+    /// A line from the time when it was not known which event the run continues.
+    fn unknown(second: u32, run: &str) -> String {
+        let line = line(second, "any", run, r#""decision":"wait","delay_seconds":20.0"#);
+        line.replace(r#""event_id":"any","attempt":1,"#, "")
+    }
+
+    #[test]
+    fn a_run_whose_event_was_not_known_at_first_is_no_event_of_its_own() {
+        let retried =
+            line(3, "first", "first", &format!(r#"{RETRIED},"retry_request_id":"second""#));
+        let lines = [line(1, "first", "first", WAIT), retried, unknown(4, "second")];
+        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+        assert_eq!(event_ids(lines.iter().copied()), ["first"]);
+        let [life] = &*lives(lines.iter().copied()) else { panic!("{lines:?}") };
+        let steps = life.steps.iter().map(|step| &*step.request_id);
+        assert_eq!(steps.collect::<Vec<_>>(), ["first", "first", "first", "second", "second"]);
+        assert_eq!(life.next, Next::Waits { until: at(24) });
+        // Its own next line names the event, too.
+        let own = line(30, "first", "second", RETRIED);
+        assert_eq!(event_ids([lines[2], &own]), ["first"]);
+        // If no line does, it is an event that waits, under the only id that is known.
+        let [life] = &*lives([lines[2]]) else { panic!("{lines:?}") };
+        assert_eq!((&*life.event_id, life.steps[0].attempt), ("second", None));
     }
 }

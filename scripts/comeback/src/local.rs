@@ -4,7 +4,6 @@ pub mod args;
 
 use std::time::Duration;
 
-use comeback_core::settings::Policies;
 use comeback_local::{
     Config, Server,
     model::{REGION, Waiting},
@@ -40,8 +39,8 @@ const LAST_LINE_MAX: Duration = Duration::from_secs(1);
 const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 
 pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
-    let policies = handler_settings(&args.set, !args.no_ledger)?.rules.policies;
-    let deployment = if args.empty { None } else { Some(Deployment::of(args, policies)?) };
+    handler_settings(&args.set, !args.no_ledger)?;
+    let deployment = if args.empty { None } else { Some(Deployment::of(args)?) };
     let mut signals = Signals::listen()?;
     let page = Live::new(None, shell.now, None)?;
     let config = Config {
@@ -74,16 +73,14 @@ struct Deployment<'a> {
     binaries: Binaries,
     functions: Vec<Function>,
     sources: Vec<SourceQueue>,
-    /// How the handler retries each function.
-    policies: Policies,
 }
 
 impl<'a> Deployment<'a> {
-    fn of(args: &'a LocalArgs, policies: Policies) -> Result<Self, Failure> {
+    fn of(args: &'a LocalArgs) -> Result<Self, Failure> {
         let functions = functions::read(&args.function, args.functions.as_deref())?;
         let sources = functions::sources(&args.queue, &functions, TARGET)?;
         let binaries = Binaries::find(args.binaries.folder.as_deref())?;
-        Ok(Self { args, binaries, functions, sources, policies })
+        Ok(Self { args, binaries, functions, sources })
     }
 
     /// The endpoint of the DynamoDB of the ledger, and the same if that is not the local cloud at `endpoint`.
@@ -148,8 +145,7 @@ async fn serve(
         shell.print(&access(endpoint)).await?;
     }
     shell.print(&[Line::of(Style::Faint, "What happens, until Ctrl-C:")]).await?;
-    let policies = deployment.map(|deployment| deployment.policies.clone());
-    let (mut journal, mut log) = (Journal::of(endpoint), Log::of(policies));
+    let (mut journal, mut log) = (Journal::of(endpoint), Log::of(deployment.is_some()));
     let mut reader = Reader::default();
     loop {
         let entries = journal.next(JOURNAL_WAIT).await.map_err(Failure::Journal)?;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use chrono::SecondsFormat;
-use comeback_core::{Timestamp, settings::Policies, time::between};
+use comeback_core::{Timestamp, time::between};
 use comeback_local_client::{deploy::HANDLER, journal::Ending};
 
 use crate::{
@@ -26,8 +26,8 @@ const RETRIES_EXHAUSTED: &str = "RetriesExhausted";
 /// Turns activity into lines, with each cause before its effect.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// The policies of the handler's functions, if they are known.
-    policies: Option<Policies>,
+    /// Whether the handler is [`HANDLER`], so that its retries are known from other runs.
+    knows_handler: bool,
     /// How often each invocation has failed that Lambda itself may still retry, by its request id.
     failures: HashMap<Arc<str>, u32>,
     due: HashMap<Arc<str>, Timestamp>,
@@ -37,8 +37,8 @@ pub struct Log {
 }
 
 impl Log {
-    pub fn of(policies: Option<Policies>) -> Self {
-        Self { policies, ..Self::default() }
+    pub fn of(knows_handler: bool) -> Self {
+        Self { knows_handler, ..Self::default() }
     }
 
     /// The lines for an activity. Decisions of the retry handler have lines, but its successful runs do not.
@@ -70,7 +70,7 @@ impl Log {
 
     fn started(&mut self, at: Timestamp, function: &str, started: &Run) -> Vec<Line> {
         let Run { request_id, attempt, event_id, .. } = started;
-        let words = format!("{} begins, request {request_id}", self.name(function, started));
+        let words = format!("{} begins, request {request_id}", self.name(started));
         let mut lines = Vec::new();
         if *attempt > 0 && !self.failures.contains_key(request_id) {
             let lateness = self.due.get(event_id).map(|due| between(*due, at));
@@ -81,12 +81,9 @@ impl Log {
         lines
     }
 
-    /// The name of a run. Without an envelope it may be the first one or a retry: only the ledger knows.
-    fn name(&self, function: &str, run: &Run) -> String {
-        let policies = self.policies.as_ref();
-        let is_enveloped = policies.is_some_and(|policies| !policies.of(function).transparent);
+    fn name(&self, run: &Run) -> String {
         let name = match run.attempt {
-            0 if !is_enveloped && run.queue.is_none() => "a run".to_owned(),
+            0 if !self.knows_handler && run.queue.is_none() => "a run".to_owned(),
             attempt => run_name(attempt),
         };
         match self.failures.get(&run.request_id) {
@@ -105,7 +102,7 @@ impl Log {
     ) -> Vec<Line> {
         let Run { request_id, event_id, .. } = run;
         let is_handler = *function == *HANDLER;
-        let name = if is_handler { "the run".to_owned() } else { self.name(function, run) };
+        let name = if is_handler { "the run".to_owned() } else { self.name(run) };
         match error {
             None => {
                 self.failures.remove(request_id);
@@ -149,7 +146,7 @@ impl Log {
                 };
                 entry(at, HANDLER, event_id, Style::Plain, &words)
             }
-            (StepKind::Retried { late_ms }, Some(attempt)) => {
+            (StepKind::Retried { late_ms, .. }, Some(attempt)) => {
                 self.reinvoked(at, event_id, attempt, Some((*late_ms).into()))
             }
             (StepKind::GivenUp { reason }, _) => {
@@ -228,11 +225,11 @@ mod tests {
     use super::*;
 
     use crate::activity::tests::{
-        ends, entry, fails, gives_up, logs, read, retries, starts, waits,
+        accepts, decides, ends, entry, fails, gives_up, logs, read, retries, starts, waits,
     };
 
     fn lines(entries: &[Entry]) -> Vec<String> {
-        let mut log = Log::of(Some(Policies::default()));
+        let mut log = Log::of(true);
         let lines = read(entries).into_iter().flat_map(|activity| log.lines(&activity));
         lines.map(|line| line.paint(false)).collect()
     }
@@ -334,25 +331,48 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_an_envelope_is_called_the_first_one_only_if_retries_have_envelopes() {
-        let transparent = |name: &str| match name {
-            "DEAD_LETTER_QUEUE_URL" => {
-                Some("https://sqs.us-east-1.amazonaws.com/1/dead".to_owned())
-            }
-            "LEDGER_TABLE" => Some("ledger".to_owned()),
-            "POLICIES" => Some(r#"{"example-target":{"TRANSPARENT":"true"}}"#.to_owned()),
-            _ => None,
+    fn a_retry_without_an_envelope_is_an_attempt_of_its_event_whichever_is_announced_first() {
+        let retried = || {
+            let invoke = json!({
+                "decision": "invoke", "attempt": 1, "lateness_ms": 6, "retry_request_id": "7777-0000",
+            });
+            decides(2.006, "3f2a-0000", invoke)
         };
-        let policies = comeback_core::settings::Settings::from_lookup(transparent).unwrap();
+        let accepted = || accepts(2.001, "7777-0000", HANDLER);
+        let begins = || starts(2.007, "7777-0000", "7777-0000", 0);
+        let (waits, ends) = (waits(0.3, "3f2a-0000", 1, 2.0, 1.7), ends(2.1, "7777-0000"));
+        let first = starts(0.1, "3f2a-0000", "3f2a-0000", 0);
+        let expected = [
+            "00:00:00.100Z  example-target  3f2a-000  the first run begins, request 3f2a-0000",
+            "00:00:00.300Z  retry-handler   3f2a-000  waits 1.7 s for attempt 1, due 00:00:02.000Z",
+        ];
+        let after = [
+            "00:00:02.007Z  example-target  3f2a-000  attempt 1 begins, request 7777-0000",
+            "00:00:02.100Z  example-target  3f2a-000  attempt 1 succeeds",
+        ];
+        for (entries, announced) in [
+            (
+                [accepted(), retried(), begins(), ends.clone()],
+                "00:00:02.006Z  retry-handler   3f2a-000  was retried as attempt 1, 6 ms after it was due",
+            ),
+            (
+                [accepted(), begins(), retried(), ends],
+                "00:00:02.007Z  retry-handler   3f2a-000  was retried as attempt 1, 7 ms after it was due",
+            ),
+        ] {
+            let entries = [vec![first.clone(), waits.clone()], entries.to_vec()].concat();
+            let expected = [&expected[..], &[announced], &after].concat();
+            assert_eq!(lines(&entries), expected);
+        }
+    }
+
+    #[test]
+    fn a_run_is_called_the_first_one_only_if_the_handler_is_known() {
         let mut unread = waits(0.3, "r0", 1, 0.3, 1.0);
         unread.line = unread.line.map(|line| line.replace("\"attempt\":1,", ""));
         let entries = [starts(0.1, "r0", "r0", 0), fails(0.2, "r0"), unread];
-        for (policies, name) in [
-            (Some(policies.rules.policies), "a run"),
-            (None, "a run"),
-            (Some(Policies::default()), "the first run"),
-        ] {
-            let mut log = Log::of(policies);
+        for (knows_handler, name) in [(false, "a run"), (true, "the first run")] {
+            let mut log = Log::of(knows_handler);
             let lines = read(&entries).into_iter().flat_map(|activity| log.lines(&activity));
             let lines: Vec<_> = lines.map(|line| line.paint(false)[41..].to_owned()).collect();
             let expected = [

@@ -13,6 +13,7 @@ mod args;
 mod aws;
 mod demo;
 mod dynamodb;
+mod events_of_runs;
 mod failure;
 mod filter;
 mod functions;

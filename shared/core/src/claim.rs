@@ -53,7 +53,6 @@ pub struct Token {
 pub struct Claim {
     /// The token of the holder; once it is done, of the last holder.
     pub token: Token,
-    /// Waiting, held or done.
     pub state: State,
     pub order: Option<Order>,
     /// After this moment the claim counts as absent, even if the store has not removed it yet.
@@ -62,7 +61,9 @@ pub struct Claim {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum State {
-    /// The event waits, and no handler acts on it.
+    /// Something is known of the run, and no handler acts on its failure, if it has failed.
+    Noted,
+    /// The event waits and is listed in the register, and no handler acts on it.
     Waiting,
     Held {
         /// When the lease ends: by then the holder has ended or died.
@@ -113,7 +114,7 @@ impl Claimant<'_> {
             return Verdict::Take(self.claim_after(found, now));
         }
         match found.state {
-            State::Waiting => Verdict::Take(self.claim_after(found, now)),
+            State::Noted | State::Waiting => Verdict::Take(self.claim_after(found, now)),
             State::Done => Verdict::Done,
             State::Held { .. } if found.token.owner == self.owner => Verdict::Own(found.clone()),
             // No claimant writes a longer lease than this, unless its clock is wrong.
@@ -174,11 +175,6 @@ pub fn is_same(there: Option<&Claim>, seen: Option<&Claim>) -> bool {
         (Some(there), Some(seen)) => there.is(seen),
         (there, seen) => there.is_none() && seen.is_none(),
     }
-}
-
-/// The key of the claim on a failure of this target, by the id of the failure. An ARN contains no slash.
-pub fn key(target: &str, id: &str) -> String {
-    format!("{target}/{id}")
 }
 
 #[cfg(test)]

@@ -19,11 +19,12 @@ use crate::{
     targets::{DlqTarget, QueueTargets, Targets},
 };
 
-/// The names that a deployment needs of the ledger's table: its string key, the attribute by which items expire, and
-/// the index of the register, from the ARN of a function to the milliseconds since 1970 at which an event is due.
+/// The names that a deployment needs of the ledger's table: its string keys, the attribute by which items expire,
+/// and the index of the register, from the ARN of a function to the milliseconds since 1970 at which an event is due.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Table {
     pub key: &'static str,
+    pub sort_key: &'static str,
     pub expiry: &'static str,
     pub index: &'static str,
     pub index_key: &'static str,
@@ -32,6 +33,7 @@ pub struct Table {
 
 pub const TABLE: Table = Table {
     key: "id",
+    sort_key: "run",
     expiry: "expires_at",
     index: "waiting",
     index_key: "target",

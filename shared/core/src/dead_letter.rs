@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use crate::{
     attribute::{DATA_TYPE, SIZE_MAX, acceptable_json, is_accepted},
     envelope::{Envelope, INVOCATION_MAX},
-    failure::Failure,
+    failure::{Event, Failure},
     message::{Message, NO_ENVELOPE, PAYLOAD_LOCATION, SOURCE_QUEUE_ARN},
     notice::Location,
     queued::{ORIGINAL_ATTRIBUTES, Queued},
@@ -74,9 +74,9 @@ impl<'a> DeadLetter<'a> {
             failure.has_no_envelope && payload.is_some_and(|it| Envelope::find(it).is_some());
         let is_only_too_large_wrapped = reason == Reason::PayloadTooLarge
             && !failure.target.is_queue()
-            && failure.whole.is_none()
-            && !failure.has_no_envelope
-            && payload.is_some_and(|it| it.len() <= INVOCATION_MAX);
+            && !failure.is_transparent
+            && payload.is_some_and(|it| (1..=INVOCATION_MAX).contains(&it.len()));
+        let is_in_bucket = matches!(failure.event, Some(Event::TooLarge));
         let advice = is_only_too_large_wrapped.then(|| WITHOUT_ENVELOPE.to_owned());
         let attributes = [
             attribute("Reason", Some(reason.to_string())),
@@ -98,7 +98,7 @@ impl<'a> DeadLetter<'a> {
         ];
         let mut attributes: Vec<_> = attributes.into_iter().flatten().collect();
         if let Some(location) = location
-            && size(&acceptable_body(body), &attributes) > SIZE_MAX
+            && (is_in_bucket || size(&acceptable_body(body), &attributes) > SIZE_MAX)
         {
             let place = acceptable_beginning(&location.to_string());
             attributes.insert(1, (PAYLOAD_LOCATION, place));
@@ -334,7 +334,7 @@ mod tests {
         let rules = testing::rules(&[("TRANSPARENT", "true"), ("LEDGER_TABLE", "ledger")]);
         let now = testing::at("2019-11-14T19:00:00Z");
         let notice = include_str!("../fixtures/s3_notification.json");
-        let large = format!("\"{}\"", "x".repeat(SIZE_MAX));
+        let large = format!("\"{}\"", "x".repeat(SIZE_MAX - 200));
         for (inner, is_in_bucket) in [("[1.0]", false), ("[1.0]", true), (&*large, true)] {
             let payload = testing::envelope(7, 1, "other", inner);
             let record = testing::record_of(&payload);

@@ -15,8 +15,8 @@ use crate::{
     failure::Failure,
     fault::{self, FaultKind},
     in_flight::whole_seconds,
+    key::Key,
     message::Message,
-    note,
     notice::Location,
     reason::Reason,
     record::{self, Unreadable},
@@ -123,7 +123,7 @@ fn plan(failure: &Failure, is_refused: bool, rules: &Rules) -> Result<Schedule, 
     let policy = rules.policies.of(failure.target.name());
     let schedule = Schedule::of(failure, policy)?;
     // Checked before the wait, because waiting would be in vain.
-    failure.check(schedule.attempt, policy.transparent).map(|()| schedule)
+    failure.check(schedule.attempt).map(|()| schedule)
 }
 
 impl<'a> Judgement<'a> {
@@ -200,9 +200,9 @@ impl<'a> Judgement<'a> {
         Self { schedule: planned.ok(), decision, ..self }
     }
 
-    /// Where the notes are that say whether the failed invocation was a retry without an envelope.
-    pub fn note_keys(&self) -> Option<note::Keys> {
-        self.accepted()?.note_keys()
+    /// The key under which the ledger may know that the failed run was a retry without an envelope.
+    pub fn noted_key(&self) -> Option<Key> {
+        self.accepted()?.noted_key()
     }
 
     /// The decision if the failed invocation was the retry with this metadata.

@@ -134,14 +134,13 @@ impl RetryMetadata {
     }
 
     /// The name of a durable function's execution for this attempt. Lambda starts an execution of one name and payload
-    /// once. `request_id` is the last failure's, for envelopes that have none. Characters that Lambda refuses in a name
-    /// become hyphens.
-    pub fn execution_name(&self, request_id: &str) -> String {
-        let id = self.request_id.as_deref().unwrap_or(request_id);
+    /// once, for ever. So it is named after the `run` that failed and not after its event, which comes again with the
+    /// same attempts and bytes when its dead letter is redriven. What Lambda refuses in a name becomes a hyphen.
+    pub fn execution_name(&self, run: &str) -> String {
         let is_accepted = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let attempt = format!("-{}", self.attempt);
-        let id = id.chars().map(|c| if is_accepted(c) { c } else { '-' });
-        id.take(EXECUTION_NAME_MAX - attempt.len()).chain(attempt.chars()).collect()
+        let run = run.chars().map(|c| if is_accepted(c) { c } else { '-' });
+        run.take(EXECUTION_NAME_MAX - attempt.len()).chain(attempt.chars()).collect()
     }
 
     /// The JSON that an envelope has as [`METADATA`].
@@ -238,17 +237,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_execution_is_named_by_event_and_attempt_and_lambda_accepts_the_name() {
-        let first = RetryMetadata::first(Timestamp::UNIX_EPOCH, "3b72eb0b-0000_7");
-        let named = |request_id: Option<&str>, attempt: u32| {
+    fn an_execution_is_named_by_the_run_that_failed_and_the_attempt_and_lambda_accepts_the_name() {
+        let named = |run: &str, attempt: u32| {
             let attempt = Attempt::new(attempt).unwrap();
-            let request_id = request_id.map(str::to_owned);
-            RetryMetadata { request_id, attempt, ..first.clone() }.execution_name("last")
+            let first = RetryMetadata::first(Timestamp::UNIX_EPOCH, "the event");
+            RetryMetadata { attempt, ..first }.execution_name(run)
         };
-        assert_eq!(first.execution_name("last"), "3b72eb0b-0000_7-1");
-        assert_eq!(named(None, 2), "last-2");
-        assert_eq!(named(Some("a b/\u{e4}"), 12), "a-b---12");
-        let longest = named(Some(&"x".repeat(256)), u32::MAX);
+        assert_eq!(named("3b72eb0b-0000_7", 1), "3b72eb0b-0000_7-1");
+        assert_eq!(named("a b/\u{e4}", 12), "a-b---12");
+        let longest = named(&"x".repeat(256), u32::MAX);
         assert_eq!((longest.len(), longest.ends_with("x-4294967295")), (64, true));
     }
 

@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use crate::{
-    Timestamp, claim,
+    Timestamp,
     envelope::{Envelope, RetryMetadata},
     error_type::ErrorReport,
-    note,
+    key::Key,
     queued::Queued,
     target::Target,
 };
@@ -34,9 +34,11 @@ pub struct Failure<'a> {
     pub error: ErrorReport,
     /// The payload to retry; `None` if the record has none.
     pub event: Option<Event<'a>>,
-    /// The whole payload, if the function is retried without an envelope: then a [`note`](crate::note) may say that
-    /// this was a retry.
-    pub whole: Option<Cow<'a, RawValue>>,
+    /// Whether the function is retried without an envelope, so that the ledger may know of which event this run is.
+    pub is_transparent: bool,
+    /// The whole payload, if it looks like an envelope although the function is retried without: the ledger may know
+    /// that it is the function's own.
+    pub sealed: Option<Cow<'a, RawValue>>,
     /// Whether the payload is known to be the function's own, even if it looks like an envelope: its note was found, or
     /// its dead letter says so.
     pub has_no_envelope: bool,
@@ -51,6 +53,8 @@ pub enum Event<'a> {
     Retried(Envelope<'a>),
     /// A queue's consumer failed to process this message.
     Queued(Queued<'a>),
+    /// The payload is larger than that of any invocation. It stays in its bucket, because it would fill the memory.
+    TooLarge,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -77,6 +81,7 @@ impl Event<'_> {
             Self::Fresh(payload) => payload.get(),
             Self::Retried(envelope) => envelope.payload.get(),
             Self::Queued(queued) => queued.body,
+            Self::TooLarge => "",
         }
     }
 }
@@ -87,7 +92,7 @@ impl Failure<'_> {
         match &self.event {
             Some(Event::Retried(envelope)) => Some(&envelope.metadata),
             Some(Event::Queued(queued)) => queued.retried.as_ref(),
-            Some(Event::Fresh(_)) | None => None,
+            Some(Event::Fresh(_) | Event::TooLarge) | None => None,
         }
     }
 
@@ -95,7 +100,7 @@ impl Failure<'_> {
     pub(crate) fn queued(&self) -> Option<&Queued<'_>> {
         match &self.event {
             Some(Event::Queued(queued)) => Some(queued),
-            Some(Event::Fresh(_) | Event::Retried(_)) | None => None,
+            Some(Event::Fresh(_) | Event::Retried(_) | Event::TooLarge) | None => None,
         }
     }
 
@@ -122,40 +127,41 @@ impl Failure<'_> {
         }
     }
 
-    /// Where the notes are that say whether the failed invocation was a retry without an envelope.
-    pub fn note_keys(&self) -> Option<note::Keys> {
-        let (Target::Function(function), Some(payload)) = (&self.target, &self.whole) else {
-            return None;
+    /// The key under which the ledger may know that this was a retry without an envelope, or `None` if it can't be one.
+    pub fn noted_key(&self) -> Option<Key> {
+        let payload = match (&self.event, &self.sealed) {
+            (_, Some(whole)) => whole.get(),
+            (Some(Event::Fresh(payload)), None) => payload.get(),
+            (Some(Event::Retried(_) | Event::Queued(_) | Event::TooLarge) | None, None) => {
+                return None;
+            }
         };
-        Some(note::Keys::of(function.unqualified(), &self.request_id, payload.get()))
+        let may_be_retry = self.is_transparent && !self.is_redriven();
+        may_be_retry.then(|| Key::of(&self.target, payload, &self.request_id))
     }
 
-    /// Whether the next attempt sends the whole payload, for which [`Failure::note_keys`] are, after the notes were
-    /// read. Of an event that has an envelope, it sends only a part.
-    pub fn sends_whole(&self) -> bool {
-        match &self.event {
-            Some(Event::Fresh(_)) => true,
-            Some(Event::Retried(_)) => self.whole.is_none(),
-            Some(Event::Queued(_)) | None => false,
-        }
-    }
-
-    /// Takes the failed invocation for the retry with this metadata, which had no envelope.
+    /// Takes the failed run for the retry with this metadata, which had no envelope.
     pub(crate) fn continues(&mut self, metadata: RetryMetadata) {
-        if let Some(payload) = self.whole.take() {
-            self.event = Some(Event::Retried(Envelope { metadata, payload }));
-            self.has_no_envelope = true;
-        }
+        let payload = match (self.sealed.take(), self.event.take()) {
+            (Some(whole), _) => whole,
+            (None, Some(Event::Fresh(payload))) => payload,
+            (None, event) => return self.event = event,
+        };
+        self.event = Some(Event::Retried(Envelope { metadata, payload }));
+        self.has_no_envelope = true;
     }
 
-    /// The key under which this failure is claimed. A second delivery of the same failure has the same key. A request
-    /// id is no secret, so the key also holds the target: who may only speak for another function can't claim it.
-    pub fn claim_key(&self) -> String {
+    /// The key under which this failure is claimed. A second delivery of the same failure has the same key.
+    pub fn key(&self) -> Key {
         let id = match &self.condition {
             Condition::Redriven { message_id } => message_id,
             Condition::Failed | Condition::Paused | Condition::RecursionStopped => &self.request_id,
         };
-        claim::key(self.target.as_str(), id)
+        Key::of(&self.target, self.event.as_ref().map_or("", Event::payload), id)
+    }
+
+    pub(crate) fn is_redriven(&self) -> bool {
+        matches!(self.condition, Condition::Redriven { .. })
     }
 
     /// Whether a queue's consumer has failed, so that the message is the consumer's and says nothing of ours.

@@ -85,12 +85,6 @@ impl InvokeFault {
         code.starts_with("InvalidParameterValue")
             && TENANCY.iter().any(|part| self.message.contains(part))
     }
-
-    /// Whether AWS may have accepted it, although no answer says so.
-    pub fn may_be_accepted(&self) -> bool {
-        let is_answered = self.code.as_deref().is_some_and(throttles);
-        matches!(self.kind, FaultKind::Transient { .. }) && !is_answered
-    }
 }
 
 /// What Lambda's messages about a tenant id have in them.
@@ -213,12 +207,25 @@ pub fn classify(
         name if throttles(name) => transient,
         name if name.ends_with("NotReady") || name.ends_with("LimitReached") => transient,
         _ => match status {
-            None | Some(408 | 429 | 500..) => transient,
+            None | Some(..300 | 408 | 429 | 500..) => transient,
             Some(413) => FaultKind::Refused(Reason::PayloadTooLarge),
             // Access denied, not found, and whatever AWS may add: waiting loses nothing.
             Some(_) => FaultKind::Configuration,
         },
     }
+}
+
+/// Whether Lambda may have accepted an invocation that got this answer, of which nothing else is known. It has not if
+/// it says so: by a 4xx status, or by a code of throttling or of a resource that is not ready. Without a status there
+/// was no answer, and of a 2xx one only a part.
+pub fn may_be_accepted(code: Option<&str>, status: Option<u16>) -> bool {
+    // A code may be followed by a colon and its namespace.
+    let code = code.and_then(|code| code.split(':').next()).unwrap_or_default();
+    let name = code.strip_suffix("Exception").unwrap_or(code);
+    let is_refused =
+        throttles(name) || name.ends_with("NotReady") || name.ends_with("LimitReached");
+    let passes = matches!(classify(Some(code), status, "", None), FaultKind::Transient { .. });
+    passes && !is_refused && status.is_none_or(|status| !(300..500).contains(&status))
 }
 
 /// Classifies SQS's answer for a message that was to be sent, like [`classify`]. A queue that is gone, or whose policy

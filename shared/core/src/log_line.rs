@@ -27,7 +27,8 @@ macro_rules! with_log_fields {
             decision: T, "`invoke`, `wait`, `dead_letter`, `drop`, `split`; for a bucket `read`; for the ledger `recall`, `claim`, `mark`, `release`, `register`";
             target: T, "the ARN of the function, as in the failure record";
             request_id: T, "the request id of the run that failed";
-            event_id: T, "the request id of the first run: the same in all lines about an event";
+            event_id: T, "the request id of the first run: the same in all lines about an event. Without an envelope a line has none while it is not known which event the failure continues";
+            retry_request_id: T, "the request id of the run that this retry has started: that run belongs to the event, too";
             trace: T, "the event's X-Ray trace header";
             attempt: u32, "the next attempt, counted from 1";
             due_time: T, "when that attempt is due";
@@ -73,10 +74,5 @@ with_log_fields!(log_line![]);
 impl<T: AsRef<str>> LogLine<T> {
     pub fn at(&self) -> Option<Timestamp> {
         time::parse(self.timestamp.as_ref())
-    }
-
-    /// The id of the event. A line about a first failure may have only the failure's request id, which is the same.
-    pub fn event(&self) -> Option<&str> {
-        self.event_id.as_ref().or(self.request_id.as_ref()).map(T::as_ref)
     }
 }

@@ -34,7 +34,7 @@ use crate::{
     Timestamp,
     arn::{FunctionArn, Home},
     dead_letter::beginning,
-    envelope::{Envelope, REQUEST_ID_MAX},
+    envelope::{Envelope, INVOCATION_MAX, REQUEST_ID_MAX},
     error_type::ErrorReport,
     json::Object,
     message::is_id,
@@ -73,7 +73,8 @@ pub fn moved<'a>(message: &Message<'a>) -> Option<Result<Failure<'a>, Unreadable
         condition: Condition::Failed,
         error: ErrorReport::default(),
         event: Some(Event::Queued(queued)),
-        whole: None,
+        is_transparent: false,
+        sealed: None,
         has_no_envelope: false,
     }))
 }
@@ -164,7 +165,8 @@ pub(crate) fn unread(
         condition: Condition::Failed,
         error: ErrorReport::default(),
         event: None,
-        whole: None,
+        is_transparent: false,
+        sealed: None,
         has_no_envelope: false,
     })
 }
@@ -234,13 +236,15 @@ fn record<'a>(
     };
     let (event, policy) = (record.get("requestPayload"), policies.of(target.name()));
     let has_no_envelope = has_no_envelope(message);
+    let read = event.map(|payload| match has_no_envelope {
+        true => Event::Fresh(Cow::Borrowed(payload)),
+        false => Event::read(payload, policy),
+    });
     Ok(Failure {
-        event: event.map(|payload| match has_no_envelope {
-            true => Event::Fresh(Cow::Borrowed(payload)),
-            false => Event::read(payload, policy),
-        }),
         has_no_envelope,
-        whole: event.filter(|_| policy.transparent).map(Cow::Borrowed),
+        is_transparent: policy.transparent,
+        sealed: event.filter(|_| is_sealed(read.as_ref(), policy)).map(Cow::Borrowed),
+        event: read,
         target: Target::Function(target),
         request_id: request_id(message, context.text("requestId").as_deref()),
         failed_at: failed_at(message, recorded_at)?,
@@ -259,16 +263,23 @@ fn bare<'a>(
     let event: &RawValue = serde_json::from_str(event).map_err(|_| Unreadable::NoEvent)?;
     let (target, policies) = target.ok_or(Unreadable::NoTarget)?;
     let policy = policies.of(target.name());
+    let read = Event::read(event, policy);
     Ok(Failure {
         target: Target::Function(target.clone()),
         request_id: request_id(message, Some(lambda_request_id)),
         failed_at: failed_at(message, None)?,
         condition: Condition::Failed,
         error: ErrorReport { error_type: None, message: error_message },
-        event: Some(Event::read(event, policy)),
-        whole: policy.transparent.then_some(Cow::Borrowed(event)),
+        is_transparent: policy.transparent,
+        sealed: is_sealed(Some(&read), policy).then_some(Cow::Borrowed(event)),
+        event: Some(read),
         has_no_envelope: false,
     })
+}
+
+/// Whether a payload looks like an envelope although its function is retried without.
+fn is_sealed(event: Option<&Event<'_>>, policy: &Policy) -> bool {
+    policy.transparent && matches!(event, Some(Event::Retried(_)))
 }
 
 /// The `given` request id, or the first message's id if it is missing or too long.
@@ -301,7 +312,7 @@ impl<'a> Event<'a> {
     fn started_over(self) -> Self {
         match self {
             Self::Retried(envelope) => Self::Fresh(envelope.payload),
-            Self::Fresh(_) | Self::Queued(_) => self,
+            Self::Fresh(_) | Self::Queued(_) | Self::TooLarge => self,
         }
     }
 }
@@ -320,15 +331,21 @@ impl Condition {
 }
 
 /// The same failure, independent of the text that was decoded from a notification or fetched from a bucket, which is
-/// never a queue's message.
+/// never a queue's message. Ten records of 8 MiB may be in a batch, so what can't be invoked is not kept.
 fn of_notification(failure: Failure<'_>) -> Failure<'static> {
+    let is_large = |payload: &str| payload.len() > INVOCATION_MAX;
+    if failure.event.as_ref().is_some_and(|event| is_large(event.payload())) {
+        return Failure { event: Some(Event::TooLarge), sealed: None, ..failure };
+    }
     let owned = |payload: Cow<'_, RawValue>| Cow::Owned(payload.into_owned());
     let event = failure.event.and_then(|event| match event {
         Event::Fresh(payload) => Some(Event::Fresh(owned(payload))),
         Event::Retried(envelope) => Some(Event::Retried(envelope.into_owned())),
+        Event::TooLarge => Some(Event::TooLarge),
         Event::Queued(_) => None,
     });
-    Failure { event, whole: failure.whole.map(owned), ..failure }
+    let sealed = failure.sealed.filter(|whole| !is_large(whole.get())).map(owned);
+    Failure { event, sealed, ..failure }
 }
 
 #[cfg(test)]
@@ -433,11 +450,7 @@ mod tests {
             let failure = read(&message, None).unwrap();
             assert!(failure.target.as_str().ends_with(":function:orders:live"));
             assert_eq!(failure.first_request_id(), Some("first-id"));
-            assert_eq!(
-                failure.claim_key(),
-                format!("{}/{}", failure.target, message.id),
-                "no duplicate of the failure before"
-            );
+            assert_eq!(failure.key().run, message.id, "no duplicate of the failure before");
             assert_eq!(failure.first_failure(), message.sent_at.unwrap(), "its age begins anew");
             assert_eq!(failure.attempts_made(), 0);
             let event = failure.event.as_ref().unwrap();
@@ -642,7 +655,7 @@ mod tests {
             let text = testing::record_of(payload);
             let (there, sent) = (fetched(&text).unwrap(), testing::message(&text));
             let sent = testing::read(&sent);
-            assert_eq!(there.claim_key(), sent.claim_key());
+            assert_eq!(there.key(), sent.key());
             assert_eq!((there.failed_at, &there.error), (sent.failed_at, &sent.error));
             assert_eq!(there.attempts_made(), sent.attempts_made());
             assert_eq!(there.event.unwrap().payload(), sent.event.unwrap().payload());
@@ -670,7 +683,7 @@ mod tests {
             let policies = Policies::default();
             let failure = super::fetched(&letter, &location(), &text, &policies).unwrap();
             assert_eq!(failure.first_request_id(), Some("first-id"));
-            assert_eq!(failure.claim_key(), format!("{}/{}", failure.target, letter.id));
+            assert_eq!(failure.key().run, letter.id);
             assert_eq!(failure.first_failure(), letter.sent_at.unwrap(), "its age begins anew");
             assert_eq!(failure.attempts_made(), 0);
             assert_eq!(failure.event.unwrap().payload(), "1.0");

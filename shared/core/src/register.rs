@@ -19,6 +19,7 @@ use crate::{
     claim::Order,
     decision::{Decision, Settlement},
     failure::Failure,
+    key::Key,
     reason::Reason,
     time::later,
 };
@@ -88,7 +89,7 @@ impl<'a> Waiting<'a> {
 /// A waiting event, as an operator sees it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Entry {
-    pub key: String,
+    pub key: Key,
     pub target: String,
     pub queue_url: String,
     pub event_id: String,
@@ -105,16 +106,29 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The request id of the invocation that failed, or the message id that replaces it.
+    /// The request id of the run that failed, or the message id that takes its place.
     pub fn request_id(&self) -> &str {
-        self.key.split_once('/').map_or(&self.key, |(_, id)| id)
+        &self.key.run
+    }
+
+    /// Whether it is listed: its message may still come back, or an order waits for it. An item may be kept for longer,
+    /// because it says more than that.
+    pub fn is_listed(&self, now: Timestamp) -> bool {
+        self.order.is_some() || now <= later(self.due, OVERDUE_MAX)
     }
 }
 
-/// The key of a target's item. The key of a claim begins with an ARN.
-pub fn target_key(target: &str) -> String {
-    format!("target/{target}")
+/// The key of a target's item. That of a run begins with an ARN.
+pub fn target_key(target: &str) -> Key {
+    Key { id: format!("{TARGET}{target}"), run: "target".to_owned() }
 }
+
+/// The target whose item this is, if it is a target's.
+pub fn target_of(id: &str) -> Option<&str> {
+    id.strip_prefix(TARGET)
+}
+
+const TARGET: &str = "target/";
 
 /// The decision about an event, given an operator's order for it.
 pub fn apply_order(decision: Decision, order: Option<Order>) -> Decision {
@@ -175,8 +189,8 @@ mod tests {
         assert_eq!(waiting.error_type, Some("Down"));
         assert_eq!(waiting.policy, Some("Down of orders"));
         assert_eq!(waiting.expires_at(), later(NOW, Duration::from_hours(24)));
-        assert_eq!(target_key(waiting.target), format!("target/{}", failure.target));
-        assert!(!failure.claim_key().starts_with("target/"));
+        assert_eq!(target_of(&target_key(waiting.target).id), Some(failure.target.as_str()));
+        assert_eq!(target_of(&failure.key().id), None);
     }
 
     #[test]

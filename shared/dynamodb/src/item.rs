@@ -7,9 +7,10 @@ use comeback_core::{
     Timestamp,
     claim::{Claim, Order, State, Token},
     contract::TABLE,
+    lineage::Key,
 };
 
-use crate::Item;
+use crate::{Item, RUN};
 
 pub const ID: &str = TABLE.key;
 pub(crate) const OWNER: &str = "owner";
@@ -21,6 +22,7 @@ const HELD_UNTIL: &str = "held_until";
 /// When the item expires, in seconds since 1970, as DynamoDB's time to live requires.
 pub(crate) const EXPIRES_AT: &str = TABLE.expiry;
 
+pub(crate) const NOTED: &str = "noted";
 pub(crate) const WAITING: &str = "waiting";
 const HELD: &str = "held";
 const DONE: &str = "done";
@@ -28,23 +30,35 @@ const DONE: &str = "done";
 const RETRY: &str = "retry";
 const CANCEL: &str = "cancel";
 
+/// The key of an item of the ledger's table.
+pub fn key_of(item: &Item) -> Option<Key> {
+    let text = |name: &str| item.get(name)?.as_s().ok().cloned();
+    Some(Key { id: text(ID)?, run: text(RUN)? })
+}
+
 /// Returns the item of a claim, with the caller's attributes `extra`.
 pub(crate) fn write(key: &str, claim: &Claim, extra: Item) -> Item {
     let mut item = extra;
-    item.extend([
-        (ID.to_owned(), text(key)),
-        (OWNER.to_owned(), text(&claim.token.owner)),
-        (GENERATION.to_owned(), number(claim.token.generation)),
-        (STATE.to_owned(), text(state(claim))),
-        (EXPIRES_AT.to_owned(), number(claim.expires_at.timestamp())),
-    ]);
-    if let Some(order) = claim.order {
-        item.insert(ORDER.to_owned(), text(order_name(order)));
-    }
-    if let State::Held { until } = claim.state {
-        item.insert(HELD_UNTIL.to_owned(), number(until.timestamp_millis()));
-    }
+    item.insert(ID.to_owned(), text(key));
+    let attributes = attributes(claim).into_iter();
+    item.extend(attributes.filter_map(|(name, value)| Some((name.to_owned(), value?))));
     item
+}
+
+/// All attributes of a claim. An attribute without a value is absent.
+pub(crate) fn attributes(claim: &Claim) -> [(&'static str, Option<AttributeValue>); 6] {
+    let held_until = match claim.state {
+        State::Held { until } => Some(number(until.timestamp_millis())),
+        State::Noted | State::Waiting | State::Done => None,
+    };
+    [
+        (OWNER, Some(text(&claim.token.owner))),
+        (GENERATION, Some(number(claim.token.generation))),
+        (STATE, Some(text(state(claim)))),
+        (EXPIRES_AT, Some(number(claim.expires_at.timestamp()))),
+        (ORDER, claim.order.map(|order| text(order_name(order)))),
+        (HELD_UNTIL, held_until),
+    ]
 }
 
 /// Reads the claim from an item. Returns `None` if a required attribute is missing or invalid.
@@ -52,6 +66,7 @@ pub fn claim(item: &Item) -> Option<Claim> {
     let text = |name: &str| item.get(name)?.as_s().ok();
     let number = |name: &str| item.get(name)?.as_n().ok()?.parse::<i64>().ok();
     let state = match text(STATE)?.as_str() {
+        NOTED => State::Noted,
         WAITING => State::Waiting,
         DONE => State::Done,
         HELD => State::Held { until: Timestamp::from_timestamp_millis(number(HELD_UNTIL)?)? },
@@ -77,6 +92,7 @@ pub(crate) fn order_name(order: Order) -> &'static str {
 
 fn state(claim: &Claim) -> &'static str {
     match claim.state {
+        State::Noted => NOTED,
         State::Waiting => WAITING,
         State::Held { .. } => HELD,
         State::Done => DONE,

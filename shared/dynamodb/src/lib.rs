@@ -1,15 +1,16 @@
 //! Claims in a DynamoDB table, one item each. The handler's ledger and the kit's idempotency share this code.
 //!
-//! The table has the string partition key `id` and no sort key. `expires_at` is the time-to-live attribute, by which
-//! DynamoDB deletes old items; `comeback-core` decides whether a claim has expired. In addition to the claim, an item
-//! may have attributes of the caller.
+//! The table has the string partition key `id`. That of the ledger also has the string sort key `run`, and its items
+//! hold more than claims ([`runs`]). `expires_at` is the time-to-live attribute, by which DynamoDB deletes old items;
+//! `comeback-core` decides whether a claim has expired. In addition to the claim, an item may have attributes of the
+//! caller.
 //!
-//! Every write is conditional. If its condition fails, DynamoDB returns the current item, so no separate read is
-//! needed.
+//! Every write of a claim is conditional. If its condition fails, DynamoDB returns the current item, so no separate
+//! read is needed.
 
 mod item;
-mod notes;
 pub mod register;
+mod runs;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -22,24 +23,34 @@ use std::{
 use aws_sdk_dynamodb::{
     Client,
     config::{AsyncSleep, timeout::TimeoutConfig},
-    error::{BuildError, ProvideErrorMetadata, SdkError},
+    error::{ProvideErrorMetadata, SdkError},
     operation::{
-        delete_item::DeleteItemError, put_item::PutItemError,
-        transact_write_items::TransactWriteItemsError, update_item::UpdateItemError,
+        delete_item::{DeleteItemError, builders::DeleteItemFluentBuilder},
+        put_item::PutItemError,
+        transact_write_items::TransactWriteItemsError,
+        update_item::UpdateItemError,
     },
     types::{
-        AttributeValue, CancellationReason, Delete, KeysAndAttributes, Put,
+        AttributeValue, CancellationReason, KeysAndAttributes, Put,
         ReturnValuesOnConditionCheckFailure::AllOld, TransactWriteItem,
     },
 };
 use comeback_core::{
     claim::Claim,
+    contract::TABLE,
     fault::{self, StoreFault, store_fault_passes},
+    lineage::Key,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use self::item::{Condition, number, text};
-pub use self::item::{ID, claim};
+pub use self::{
+    item::{ID, claim, key_of},
+    runs::{NotWritten, known},
+};
+
+/// The sort key of the ledger's table.
+pub const RUN: &str = TABLE.sort_key;
 
 /// The timeout of one attempt. DynamoDB responds within milliseconds, and the action after the claim needs time, too.
 pub const ATTEMPT_MAX: Duration = Duration::from_secs(1);
@@ -145,22 +156,26 @@ impl ClaimTable {
 
     /// Removes the claim under this key, if it is the `seen` one. This takes one call.
     pub async fn delete(&self, key: &str, seen: Option<&Claim>) -> Result<(), NotReplaced> {
-        let condition = Condition::of(seen);
-        let call = self
-            .client
-            .delete_item()
-            .table_name(&self.table)
-            .key(ID, text(key))
-            .condition_expression(condition.expression)
-            .set_expression_attribute_names(Some(condition.names))
-            .set_expression_attribute_values(condition.values)
-            .return_values_on_condition_check_failure(AllOld);
+        let call = self.deletion(HashMap::from([(ID.to_owned(), text(key))]), seen);
         call.send().await.map(drop).map_err(|error| match error.as_service_error() {
             Some(DeleteItemError::ConditionalCheckFailedException(changed)) => {
                 self.changed(changed.item())
             }
             _ => NotReplaced::Fault(self.fault(&error)),
         })
+    }
+
+    /// The call that removes the item with this key, if its claim is the `seen` one.
+    fn deletion(&self, key: Item, seen: Option<&Claim>) -> DeleteItemFluentBuilder {
+        let condition = Condition::of(seen);
+        self.client
+            .delete_item()
+            .table_name(&self.table)
+            .set_key(Some(key))
+            .condition_expression(condition.expression)
+            .set_expression_attribute_names(Some(condition.names))
+            .set_expression_attribute_values(condition.values)
+            .return_values_on_condition_check_failure(AllOld)
     }
 
     /// Like [`ClaimTable::put`], with other writes in the same transaction. This takes one call.
@@ -172,68 +187,30 @@ impl ClaimTable {
         extra: Item,
         others: Vec<TransactWriteItem>,
     ) -> Result<(), NotCommitted> {
-        self.replace_with(key, Some(seen), Some(next), extra, others).await
-    }
-
-    /// Writes or removes a claim, as [`ClaimTable::put`] and [`ClaimTable::delete`] do, with other writes in the same
-    /// transaction. This takes one call.
-    async fn replace_with(
-        &self,
-        key: &str,
-        seen: Option<&Claim>,
-        next: Option<&Claim>,
-        extra: Item,
-        others: Vec<TransactWriteItem>,
-    ) -> Result<(), NotCommitted> {
-        let unreadable = |error: BuildError| self.unreadable(&error.to_string());
-        let condition = Condition::of(seen);
-        let own = match next {
-            Some(next) => {
-                let put = Put::builder()
-                    .table_name(&self.table)
-                    .set_item(Some(item::write(key, next, extra)))
-                    .condition_expression(condition.expression)
-                    .set_expression_attribute_names(Some(condition.names))
-                    .set_expression_attribute_values(condition.values)
-                    .return_values_on_condition_check_failure(AllOld);
-                TransactWriteItem::builder().put(put.build().map_err(unreadable)?)
-            }
-            None => {
-                let delete = Delete::builder()
-                    .table_name(&self.table)
-                    .key(ID, text(key))
-                    .condition_expression(condition.expression)
-                    .set_expression_attribute_names(Some(condition.names))
-                    .set_expression_attribute_values(condition.values)
-                    .return_values_on_condition_check_failure(AllOld);
-                TransactWriteItem::builder().delete(delete.build().map_err(unreadable)?)
-            }
+        let condition = Condition::of(Some(seen));
+        let put = Put::builder()
+            .table_name(&self.table)
+            .set_item(Some(item::write(key, next, extra)))
+            .condition_expression(condition.expression)
+            .set_expression_attribute_names(Some(condition.names))
+            .set_expression_attribute_values(condition.values)
+            .return_values_on_condition_check_failure(AllOld);
+        let put = put.build().map_err(|error| self.unreadable(&error.to_string()))?;
+        let own = TransactWriteItem::builder().put(put).build();
+        let writes = others.into_iter().chain([own]).collect();
+        let call = self.client.transact_write_items().set_transact_items(Some(writes));
+        let Err(error) = call.send().await else { return Ok(()) };
+        let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
+            error.as_service_error()
+        else {
+            return Err(self.fault(&error).into());
         };
-        let own = own.build();
-        let reasons = match self.transact(others.into_iter().chain([own]).collect()).await? {
-            None => return Ok(()),
-            Some(reasons) => reasons,
-        };
+        let reasons = cancelled.cancellation_reasons();
         let own = reasons.last().filter(|own| own.code() == Some(CONDITION_FAILED));
         Err(match own.map(|own| self.changed(own.item())) {
             Some(why) => NotCommitted::NotReplaced(why),
-            None => NotCommitted::Cancelled(reasons),
+            None => NotCommitted::Cancelled(reasons.to_vec()),
         })
-    }
-
-    /// Makes all of these writes or none. Returns the reason of each if DynamoDB has cancelled the transaction.
-    async fn transact(
-        &self,
-        writes: Vec<TransactWriteItem>,
-    ) -> Result<Option<Vec<CancellationReason>>, StoreFault> {
-        let call = self.client.transact_write_items().set_transact_items(Some(writes));
-        let Err(error) = call.send().await else { return Ok(None) };
-        match error.as_service_error() {
-            Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
-                Ok(Some(cancelled.cancellation_reasons().to_vec()))
-            }
-            _ => Err(self.fault(&error)),
-        }
     }
 
     /// Replaces an attribute of an item and increments its version, if the version is the `seen` one; 0 means that
@@ -241,7 +218,7 @@ impl ClaimTable {
     /// error contains the current item, if there is one.
     pub async fn exchange(
         &self,
-        key: &str,
+        key: &Key,
         version: &str,
         seen: u64,
         name: &str,
@@ -251,7 +228,7 @@ impl ClaimTable {
             .client
             .update_item()
             .table_name(&self.table)
-            .key(ID, text(key))
+            .set_key(Some(primary(key)))
             .update_expression("SET #name = :value, #version = :next")
             .expression_attribute_names("#name", name)
             .expression_attribute_names("#version", version)
@@ -307,18 +284,9 @@ impl ClaimTable {
     }
 
     /// Reads the items under these keys, with as many eventually consistent calls as they need.
-    pub async fn read(&self, keys: impl Iterator<Item = String>) -> Result<Vec<Item>, StoreFault> {
-        self.read_all(keys, false).await
-    }
-
-    async fn read_all(
-        &self,
-        keys: impl Iterator<Item = String>,
-        is_consistent: bool,
-    ) -> Result<Vec<Item>, StoreFault> {
-        let keys: Vec<_> = keys.map(|key| Item::from([(ID.to_owned(), text(&key))])).collect();
-        let parts = keys.chunks(READ_MAX);
-        let parts = parts.map(|part| self.read_part(part.to_vec(), is_consistent));
+    pub async fn read(&self, keys: impl Iterator<Item = &Key>) -> Result<Vec<Item>, StoreFault> {
+        let keys: Vec<_> = keys.map(primary).collect();
+        let parts = keys.chunks(READ_MAX).map(|part| self.read_part(part.to_vec(), false));
         let parts = stream::iter(parts).buffer_unordered(READS_AT_ONCE);
         Ok(parts.try_collect::<Vec<_>>().await?.into_iter().flatten().collect())
     }
@@ -342,9 +310,12 @@ impl ClaimTable {
             let wanted = wanted.map_err(|error| self.unreadable(&error.to_string()))?;
             let call = self.client.batch_get_item().request_items(&self.table, wanted);
             let answer = call.send().await.map_err(|error| self.fault(&error))?;
-            items.extend(answer.responses.unwrap_or_default().into_values().flatten());
             let left = answer.unprocessed_keys.unwrap_or_default().into_values();
             keys = left.flat_map(|left| left.keys).collect();
+            // DynamoDB names the table even if it has found nothing.
+            let read = answer.responses.filter(|read| !read.is_empty() || !keys.is_empty());
+            let read = read.ok_or_else(|| self.unanswered("Responses"))?;
+            items.extend(read.into_values().flatten());
             if keys.is_empty() {
                 return Ok(items);
             }
@@ -361,11 +332,21 @@ impl ClaimTable {
         };
         match item::claim(there) {
             Some(claim) => NotReplaced::Changed(Some(Found { claim, item: there.clone() })),
-            None => NotReplaced::Fault(self.unreadable(&format!(
-                "expected an item with the attributes of a claim, got one with {:?}",
-                there.keys().collect::<BTreeSet<_>>()
-            ))),
+            None => NotReplaced::Fault(self.no_claim(there)),
         }
+    }
+
+    fn no_claim(&self, there: &Item) -> StoreFault {
+        self.unreadable(&format!(
+            "expected an item with the attributes of a claim, got one with {:?}",
+            there.keys().collect::<BTreeSet<_>>()
+        ))
+    }
+
+    /// The fault of an answer that says less than was asked. Nothing can be concluded from it.
+    fn unanswered(&self, member: &str) -> StoreFault {
+        let message = format!("table {}: expected an answer with {member}, got none", self.table);
+        StoreFault { passes: true, code: None, message }
     }
 
     fn unreadable(&self, why: &str) -> StoreFault {
@@ -380,12 +361,27 @@ impl ClaimTable {
         let code = error.code();
         let status = error.raw_response().map(|response| response.status().as_u16());
         let said = error.message().map_or_else(|| words(error), str::to_owned);
+        let said = if is_of_other_key(&said) { format!("{said}; {OTHER_KEY}") } else { said };
         StoreFault {
             passes: store_fault_passes(code, status),
             code: code.map(str::to_owned),
             message: format!("table {}: {said}", self.table),
         }
     }
+}
+
+/// What to do about a table with other keys than the ledger's. No table can be given other keys.
+const OTHER_KEY: &str = "its keys are those of an earlier version: create a new table, with the string keys `id` and \
+                         `run`, and set LEDGER_TABLE to its name (UPGRADE.md, \"The ledger's table\")";
+
+/// Whether DynamoDB has refused a call because the table has other keys.
+fn is_of_other_key(message: &str) -> bool {
+    message.contains("match the schema") || message.contains("missed key schema element")
+}
+
+/// The primary key of a run's item.
+pub fn primary(key: &Key) -> Item {
+    Item::from([(ID.to_owned(), text(&key.id)), (RUN.to_owned(), text(&key.run))])
 }
 
 /// Joins the messages of an error and its sources. The SDK's own `DisplayErrorContext` includes the whole response,

@@ -9,20 +9,22 @@ use aws_sdk_dynamodb::{
         update_item::builders::UpdateItemFluentBuilder,
     },
     types::{
-        AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType,
-        Projection, ProjectionType, ScalarAttributeType,
+        AttributeDefinition, AttributeValue, BillingMode, GlobalSecondaryIndex, KeySchemaElement,
+        KeyType, Projection, ProjectionType, ScalarAttributeType,
     },
 };
 use comeback_core::{
     Timestamp,
     claim::{Order, State},
     contract::TABLE,
+    lineage::Key,
     register::{Entry, Waiting},
 };
 
 use crate::{
     Item,
-    item::{self, ID, claim, number, text},
+    item::{self, claim, key_of, number, text},
+    primary,
 };
 
 /// The index of waiting events, with the partition key [`TARGET`] and the sort key [`DUE_AT`].
@@ -65,16 +67,21 @@ pub fn create_table(client: &Client, name: &str) -> Result<CreateTableFluentBuil
         .table_name(name)
         .billing_mode(BillingMode::PayPerRequest)
         .attribute_definitions(attribute(TABLE.key, ScalarAttributeType::S)?)
+        .attribute_definitions(attribute(TABLE.sort_key, ScalarAttributeType::S)?)
         .attribute_definitions(attribute(TABLE.index_key, ScalarAttributeType::S)?)
         .attribute_definitions(attribute(TABLE.index_sort_key, ScalarAttributeType::N)?)
         .key_schema(key(TABLE.key, KeyType::Hash)?)
+        .key_schema(key(TABLE.sort_key, KeyType::Range)?)
         .global_secondary_indexes(index);
     Ok(request)
 }
 
-/// The attributes of a waiting event, to be written with its claim.
-pub fn attributes(waiting: &Waiting<'_>) -> Item {
-    let attributes = [
+/// All attributes of a waiting event, to be written with its claim. Of an event that doesn't wait, none has a value.
+pub(crate) fn attributes(
+    waiting: Option<&Waiting<'_>>,
+) -> [(&'static str, Option<AttributeValue>); 10] {
+    let Some(waiting) = waiting else { return NAMES.map(|name| (name, None)) };
+    [
         (TARGET, Some(text(waiting.target))),
         (DUE_AT, Some(number(waiting.due.timestamp_millis()))),
         (QUEUE, Some(text(waiting.queue_url))),
@@ -85,9 +92,22 @@ pub fn attributes(waiting: &Waiting<'_>) -> Item {
         (ERROR_MESSAGE, waiting.error_message.map(text)),
         (POLICY, waiting.policy.map(text)),
         (RECEIPT_HANDLE, waiting.receipt_handle.map(text)),
-    ];
-    attributes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    ]
 }
+
+/// The names of these attributes.
+const NAMES: [&str; 10] = [
+    TARGET,
+    DUE_AT,
+    QUEUE,
+    EVENT_ID,
+    ATTEMPT,
+    FIRST_FAILED_AT,
+    ERROR_TYPE,
+    ERROR_MESSAGE,
+    POLICY,
+    RECEIPT_HANDLE,
+];
 
 /// Reads when the wait of an item's event ends.
 pub fn due(item: &Item) -> Option<Timestamp> {
@@ -99,13 +119,12 @@ fn time(item: &Item, name: &str) -> Option<Timestamp> {
     Timestamp::from_timestamp_millis(millis)
 }
 
-/// Reads the event of an item. Returns `None` if the event is not waiting, or if the item is incomplete. Items of
-/// earlier versions, whose keys are request ids alone, are not read: no handler would find an order in one.
+/// Reads the event of an item. Returns `None` if the event is not waiting, or if the item is incomplete.
 pub fn entry(item: &Item) -> Option<Entry> {
     let claim = claim(item).filter(|claim| claim.state == State::Waiting)?;
     let text = |name: &str| item.get(name)?.as_s().ok().cloned();
     Some(Entry {
-        key: text(ID).filter(|key| key.contains('/'))?,
+        key: key_of(item)?,
         target: text(TARGET)?,
         queue_url: text(QUEUE)?,
         event_id: text(EVENT_ID)?,
@@ -124,13 +143,13 @@ pub fn entry(item: &Item) -> Option<Entry> {
 /// event is no longer waiting. If a handler read the item before, the handler's write fails and returns the order.
 pub fn order(
     call: UpdateItemFluentBuilder,
-    id: &str,
+    key: &Key,
     order: Order,
     operator: &str,
     keep_until: Timestamp,
 ) -> UpdateItemFluentBuilder {
     let set = "SET #order = :order, #owner = :operator, #expires_at = :keep_until";
-    call.key(ID, text(id))
+    call.set_key(Some(primary(key)))
         .update_expression(format!("{set} ADD #generation :one"))
         .condition_expression("#state = :waiting")
         .expression_attribute_names("#order", item::ORDER)
@@ -147,10 +166,7 @@ pub fn order(
 
 #[cfg(test)]
 mod tests {
-    use comeback_core::{
-        Attempt,
-        claim::{self, Claim},
-    };
+    use comeback_core::{Attempt, claim::Claim, target::Target};
 
     use super::*;
 
@@ -162,7 +178,7 @@ mod tests {
     fn an_event_is_read_back_as_it_was_written() {
         let attempt = Attempt::new(3).unwrap();
         let waiting = |error_type, receipt_handle| Waiting {
-            target: "arn:aws:lambda:us-east-1:1:function:orders:$LATEST",
+            target: "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST",
             queue_url: "https://sqs/1/retry",
             event_id: "first",
             attempt,
@@ -179,11 +195,21 @@ mod tests {
             (waiting(None, None), Some(Order::Cancel)),
         ] {
             claim.order = order;
-            assert_eq!(entry(&item::write("failed", &claim, attributes(&waiting))), None);
-            assert_eq!(entry(&item::write("f/failed", &claim, Item::new())), None);
-            let key = claim::key(waiting.target, "failed");
-            let read = entry(&item::write(&key, &claim, attributes(&waiting))).unwrap();
-            assert_eq!((&*read.key, read.request_id()), (&*key, "failed"));
+            let target = Target::parse(waiting.target).unwrap();
+            let key = Key::of(&target, "{}", "failed");
+            let present = |all: &[(&str, Option<AttributeValue>)]| -> Item {
+                let all = all.iter().cloned();
+                all.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+            };
+            let listed: Item =
+                primary(&key).into_iter().chain(present(&attributes(Some(&waiting)))).collect();
+            let with = |claim: &Claim, item: &Item| -> Item {
+                item.clone().into_iter().chain(present(&item::attributes(claim))).collect()
+            };
+            assert_eq!(entry(&with(&claim.done(), &listed)), None);
+            assert_eq!(entry(&with(&claim, &primary(&key))), None);
+            let read = entry(&with(&claim, &listed)).unwrap();
+            assert_eq!((&read.key, read.request_id()), (&key, "failed"));
             assert_eq!(read.target, waiting.target);
             assert_eq!((&*read.queue_url, &*read.event_id), (waiting.queue_url, "first"));
             assert_eq!((read.attempt, read.due, read.first_failure), (3, at(2_000), at(1_000)));

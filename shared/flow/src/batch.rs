@@ -24,6 +24,7 @@ use crate::{
     budget::{Budget, within},
     claims::{self, NotClaimed},
     fetch::{self, Fetched},
+    held::Progress,
     in_flight::Gauges,
     item::Item,
     log,
@@ -298,7 +299,7 @@ where
             tenant_id,
             execution_name: policy
                 .durable
-                .then(|| envelope.metadata.execution_name(&failure.request_id)),
+                .then(|| envelope.metadata.execution_name(&item.key().run)),
             trace_header: item.trace_header(),
         };
         let tenant_id = tenant.as_ref().ok().cloned().flatten();
@@ -308,10 +309,10 @@ where
         if has_tenant && invoked.answer.as_ref().is_err_and(InvokeFault::is_about_tenant) {
             invoked = self.functions.invoke(invocation(None)).await;
         }
-        item.note_progress(invoked.progress());
+        item.note_progress(Progress::of(&invoked));
         match invoked.answer {
-            Ok(_) => {
-                log::end(item, Outcome::Invoked { lateness });
+            Ok(run) => {
+                log::end(item, Outcome::Invoked { lateness, run });
                 None
             }
             Err(fault) => {
@@ -359,7 +360,8 @@ where
             match answer {
                 Ok(()) => {
                     let due = item.judgement.schedule.map_or(now, |schedule| schedule.due);
-                    log::end(item, Outcome::Invoked { lateness: between(due, now) });
+                    let lateness = between(due, now);
+                    log::end(item, Outcome::Invoked { lateness, run: None });
                     settlements.done.push(item);
                 }
                 Err(fault) => settlements.add(task, self.not_accepted(item, &fault)),

@@ -7,16 +7,19 @@
 //! A claim that could not be marked ends with its lease. If the same failure is then delivered again, it is
 //! acted on again.
 
+use std::borrow::Cow;
+
 use comeback_core::{
     Timestamp,
-    claim::{Claim, Claimant, LOOKS_MAX, RETENTION_MAX, State, Verdict, is_same},
+    claim::{Claim, Claimant, LOOKS_MAX, Verdict, is_same},
     decision::Decision,
     fault::StoreFault,
+    lineage::{Known, Note, Parent, RETENTION, Write},
     log_line::decision,
-    note::Unwrapped,
 };
 
 use crate::{
+    held::{After, Held, Progress},
     item::Item,
     log,
     ports::{Clock, Ledger, NotReplaced},
@@ -43,28 +46,43 @@ pub(crate) async fn claim<L: Ledger, C: Clock>(
     run: &Run<'_, L, C>,
 ) -> Result<(), NotClaimed> {
     let item = task.item;
-    let (Some(ledger), Some(failure)) = (run.ledger, item.accepted()) else { return Ok(()) };
-    let key = failure.claim_key();
-    let mut found = task.entered.map(|entered| entered.claim.clone());
+    let (Some(ledger), Some(_)) = (run.ledger, item.accepted()) else { return Ok(()) };
+    let mut found = task.entered.map(|entered| Cow::Borrowed(&entered.known));
     for _ in 0..LOOKS_MAX {
-        let claim = match judge(item, found.as_ref(), run.clock.now(), run) {
+        let known = found.as_deref();
+        let claim = match judge(item, known.map(|known| &known.claim), run.clock.now(), run) {
             Verdict::Own(claim) => {
-                hold(task, claim, run);
+                hold(task, claim, known, run);
                 return Ok(());
             }
             Verdict::Take(claim) => claim,
             Verdict::Held { until } => return Err(NotClaimed::Held { until }),
             Verdict::Done => return Err(NotClaimed::Done),
         };
-        // Noted before the write, which may succeed although its answer is lost. Then the claim has to be released.
-        hold(task, claim.clone(), run);
-        let sending = item.sending();
-        let change = sending.as_ref().map(Unwrapped::begin);
-        match ledger.replace(&key, found.as_ref(), Some(&claim), change.as_ref()).await {
+        if let Some(known) = known.filter(|known| known.may_be_retried()) {
+            // Another handler may have retried it. The item of the run that it has started says so.
+            let siblings = ledger.siblings(item.key(), true).await.map_err(NotClaimed::Unknown)?;
+            if siblings.answers(&item.key().run, &known.calls) {
+                return Err(NotClaimed::Done);
+            }
+        }
+        // Held before the write, which may succeed although its answer is lost. Then the claim has to be released.
+        let held = hold(task, claim, known, run);
+        let removed = known.filter(|_| held.call.is_some());
+        let removed = removed.map_or_else(Vec::new, |known| known.calls_over(run.clock.now()));
+        let write = Write {
+            seen: known.map(|known| &known.claim),
+            next: Some(&held.claim),
+            metadata: item.noted(),
+            calls: held.call.as_slice(),
+            removed: &removed,
+            ..Write::default()
+        };
+        match ledger.write(item.key(), &write).await {
             Ok(()) => return Ok(()),
             Err(NotReplaced::Changed(current)) => {
                 item.forget_claim();
-                found = current;
+                found = current.map(|current| Cow::Owned(*current));
             }
             Err(NotReplaced::Fault(fault)) => {
                 if !fault.passes {
@@ -78,16 +96,28 @@ pub(crate) async fn claim<L: Ledger, C: Clock>(
     Err(NotClaimed::Unknown(StoreFault { passes: true, code: None, message }))
 }
 
-/// Holds a claim, and notes what is about to be sent without an envelope. It is written with the claim, so that the
-/// record of its failure is recognized even if this handler dies.
-fn hold<L, C: Clock>(task: &Task<'_>, claim: Claim, run: &Run<'_, L, C>) {
+/// Holds a claim, with the call that is about to be made under it without an envelope. It is written with the claim, so
+/// that the record of its run is recognized even if this handler dies.
+fn hold<L, C: Clock>(
+    task: &Task<'_>,
+    claim: Claim,
+    found: Option<&Known>,
+    run: &Run<'_, L, C>,
+) -> Held {
     let item = task.item;
-    item.hold(claim.clone(), None);
-    // An operator's order in the claim may have changed the decision.
-    if task.decision() == Decision::Invoke {
-        let sending = item.unwrapped(&claim, run.clock.now());
-        item.hold(claim, sending);
-    }
+    let held = Held {
+        // An operator's order in the claim may have changed the decision.
+        call: match task.decision_under(&claim) {
+            Decision::Invoke => item.call(&claim, run.clock.now()),
+            Decision::Settle(_) => None,
+        },
+        is_alone: found.is_none_or(|known| known.note.is_none() && known.calls.is_empty())
+            && item.noted().is_none(),
+        claim,
+        progress: Progress::NotAccepted,
+    };
+    item.hold(held.clone());
+    held
 }
 
 /// Judges the claim that was found for the item, if there is one.
@@ -98,7 +128,7 @@ pub(crate) fn judge<L, C>(
     run: &Run<'_, L, C>,
 ) -> Verdict {
     let owner = owner(item, run);
-    let claimant = Claimant { owner: &owner, deadline: run.deadline, retention: RETENTION_MAX };
+    let claimant = Claimant { owner: &owner, deadline: run.deadline, retention: RETENTION };
     claimant.judge(found, now)
 }
 
@@ -107,10 +137,25 @@ pub(crate) fn owner<L, C>(item: &Item<'_>, run: &Run<'_, L, C>) -> String {
     format!("{}/{}", run.id, item.nth)
 }
 
-/// Records that the item's failure was acted on.
+/// Records that the item's failure was acted on. Of a retry without an envelope, the note of the run that it has
+/// started says so.
 pub(crate) async fn mark<L: Ledger, C: Clock>(item: &Item<'_>, run: &Run<'_, L, C>) {
-    let done = |held: &Claim| Some(held.done());
-    match rewrite(item, done, run).await {
+    let (Some(ledger), Some(held)) = (run.ledger, item.held()) else { return };
+    let now = run.clock.now();
+    let written = match (&held.call, &held.progress) {
+        (Some(call), Progress::Accepted { request_id: Some(request_id), unanswered }) => {
+            let (parent, metadata) = (item.key(), call.metadata.clone());
+            let key = parent.sibling(request_id);
+            let parent = Some(Parent { run: parent.run.clone(), call: call.name.clone() });
+            let note = Note { metadata, parent };
+            let known = Known::noted(note, call, call.repeats(*unanswered, now));
+            let noted = ledger.note(&key, &known).await.map_err(NotReplaced::Fault);
+            item.forget_claim();
+            noted
+        }
+        _ => rewrite(item, &held, Some(&held.claim.done()), &held.after(now), run).await,
+    };
+    match written {
         Ok(()) => {}
         Err(NotReplaced::Changed(_)) => log::claim_lost(item),
         Err(NotReplaced::Fault(fault)) => {
@@ -123,37 +168,38 @@ pub(crate) async fn mark<L: Ledger, C: Clock>(item: &Item<'_>, run: &Run<'_, L, 
 /// Releases the claim, so that the next delivery may act. If another invocation has taken it over by now, it stays as
 /// it is.
 pub(crate) async fn release<L: Ledger, C: Clock>(item: &Item<'_>, run: &Run<'_, L, C>) {
-    // An operator's order has to stay for the invocation that acts next.
-    let ordered =
-        |held: &Claim| held.order.map(|_| Claim { state: State::Waiting, ..held.clone() });
-    if let Err(NotReplaced::Fault(fault)) = rewrite(item, ordered, run).await {
+    let Some(held) = item.held() else { return };
+    let after = held.after(run.clock.now());
+    let released = held.released(&after.calls);
+    let written = rewrite(item, &held, released.as_ref(), &after, run).await;
+    if let Err(NotReplaced::Fault(fault)) = written {
         item.note_obstacle(Some(Obstacle::Ledger));
         log::not_written(item, decision::RELEASE, &fault);
     }
 }
 
-/// Replaces the claim that the item holds, if it holds one.
+/// Replaces the claim that the item holds, for the last time.
 async fn rewrite<L: Ledger, C: Clock>(
     item: &Item<'_>,
-    next: impl FnOnce(&Claim) -> Option<Claim>,
+    held: &Held,
+    next: Option<&Claim>,
+    After { calls, removed }: &After,
     run: &Run<'_, L, C>,
 ) -> Result<(), NotReplaced> {
-    let (Some(ledger), Some(failure)) = (run.ledger, item.accepted()) else { return Ok(()) };
-    let Some(held) = item.held() else { return Ok(()) };
-    let next = next(&held);
-    debug_assert!(
-        next.as_ref().is_none_or(|next| next.token == held.token),
-        "another owner's claim"
-    );
-    let sending = item.sending();
-    let change = sending.as_ref().map(|it| it.end(run.clock.now()));
+    let (Some(ledger), Some(_)) = (run.ledger, item.accepted()) else { return Ok(()) };
+    debug_assert!(next.is_none_or(|next| next.token == held.claim.token), "another owner's claim");
+    let seen = Some(&held.claim);
+    let write = Write { seen, next, calls, removed, ..Write::default() };
     // Held until the answer arrives, so that a mark which is cut off is logged.
-    let written =
-        ledger.replace(&failure.claim_key(), Some(&held), next.as_ref(), change.as_ref()).await;
+    let written = ledger.write(item.key(), &write).await;
     item.forget_claim();
     match written {
         // If the answer was lost and the SDK has repeated the write, it finds its own first write.
-        Err(NotReplaced::Changed(there)) if is_same(there.as_ref(), next.as_ref()) => Ok(()),
+        Err(NotReplaced::Changed(there))
+            if is_same(there.as_ref().map(|known| &known.claim), next) =>
+        {
+            Ok(())
+        }
         written => written,
     }
 }

@@ -11,19 +11,19 @@ use comeback_core::{
     arn::Home,
     claim::{Claim, State},
     decision::{Judgement, Settlement, decide},
-    envelope::Envelope,
+    envelope::RetryMetadata,
     in_flight::is_backlog,
-    note::{self, Progress, Sending, Unwrapped},
+    lineage::{Call, Key, Note, root},
     policy::Policy,
     record::Failure,
-    settings::Settings,
-    target::Target,
+    settings::{Rules, Settings},
     time::between,
 };
 
 use crate::{
+    held::{Held, Progress},
     message::{Source, group_id, replacing, resent, trace_header, view},
-    ports::Resent,
+    ports::{Entered, Resent},
     report::{Entry, Obstacle, Outcome},
 };
 
@@ -35,22 +35,18 @@ pub(crate) struct Item<'e> {
     pub(crate) judgement: Judgement<'e>,
     pub(crate) judged_at: Timestamp,
     source: Option<Source<'e>>,
-    /// The key of the sendings of its payload, if that was computed: a digest of a megabyte takes milliseconds.
-    sendings: Option<String>,
+    /// The key of its run, once it was needed: a digest of a megabyte takes milliseconds.
+    key: OnceCell<Key>,
+    /// What the ledger has about its run, if it was recalled.
+    entered: Option<Entered>,
+    is_recalled: bool,
     /// The policy of its target, if it describes a failure.
     policy: Option<&'e Policy>,
-    /// The senders of its payload whose sendings no record needs any more.
-    over: Vec<String>,
+    /// Whether it is unknown which attempt has failed, and of which event.
+    is_unknown: bool,
     claim: RefCell<Option<Held>>,
     outcome: OnceCell<Outcome>,
     obstacle: Cell<Option<Obstacle>>,
-}
-
-/// A claim, and what is sent under it without an envelope.
-#[derive(Clone)]
-struct Held {
-    claim: Claim,
-    unwrapped: Option<Unwrapped>,
 }
 
 impl<'e> Item<'e> {
@@ -62,9 +58,11 @@ impl<'e> Item<'e> {
     ) -> Self {
         let judgement = decide(view(record), home, &settings.rules, now);
         Self {
-            sendings: None,
+            key: OnceCell::new(),
+            entered: None,
+            is_recalled: false,
             policy: policy(&judgement, settings),
-            over: Vec::new(),
+            is_unknown: false,
             record,
             nth,
             judgement,
@@ -81,20 +79,61 @@ impl<'e> Item<'e> {
         Self { policy: policy(&judgement, settings), judgement, ..self }
     }
 
-    /// The same item, after the notes for its failure were read.
+    /// The key under which the ledger may know that its run was a retry without an envelope.
+    pub(crate) fn noted_key(&self) -> Option<Key> {
+        let key = self.judgement.noted_key()?;
+        if self.failure().is_some_and(|failure| failure.sealed.is_none()) {
+            // Its claim has the same key.
+            self.key.get_or_init(|| key.clone());
+        }
+        Some(key)
+    }
+
+    /// The same item, after the ledger was asked for its run.
     pub(crate) fn recalled(
         self,
-        judgement: Judgement<'e>,
-        sendings: String,
-        over: Vec<String>,
+        note: Option<Note>,
+        entered: Option<Entered>,
+        rules: &Rules,
+        now: Timestamp,
     ) -> Self {
-        let is_of_it = judgement.failure.as_ref().is_ok_and(Failure::sends_whole);
-        Self { judgement, sendings: is_of_it.then_some(sendings), over, ..self }
+        let judgement = match note {
+            Some(note) => self.judgement.continuing(note.metadata, rules, now),
+            None => self.judgement,
+        };
+        Self { judgement, entered, is_recalled: true, ..self }
+    }
+
+    /// What the ledger has about its run, if it was recalled.
+    pub(crate) fn entered(&self) -> Option<&Entered> {
+        self.entered.as_ref()
+    }
+
+    /// Whether the ledger was asked for its run, under the key of its claim. A payload that looks like an envelope, and
+    /// has no note, is known by what is in it.
+    pub(crate) fn is_recalled(&self) -> bool {
+        self.is_recalled && self.failure().is_some_and(|failure| failure.sealed.is_none())
+    }
+
+    /// What the ledger has noted of its run, or has to. What an envelope says is not noted.
+    pub(crate) fn noted(&self) -> Option<&RetryMetadata> {
+        let is_noted = |failure: &&Failure<'_>| self.is_recalled && failure.has_no_envelope;
+        self.failure().filter(is_noted).and_then(Failure::retried)
+    }
+
+    /// The key of its run. Only an item with a failure has one that means something.
+    pub(crate) fn key(&self) -> &Key {
+        let none = || Key { id: String::new(), run: String::new() };
+        self.key.get_or_init(|| self.failure().map_or_else(none, Failure::key))
     }
 
     /// The same item, as long as it is unknown which attempt has failed.
     pub(crate) fn unknown(self, settlement: Settlement) -> Self {
-        Self { judgement: self.judgement.unplanned(settlement), ..self }
+        Self { judgement: self.judgement.unplanned(settlement), is_unknown: true, ..self }
+    }
+
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.is_unknown
     }
 
     /// The failure that the message describes, even if the message is refused.
@@ -164,45 +203,35 @@ impl<'e> Item<'e> {
         trace_header(self.record)
     }
 
-    /// What is sent without an envelope under this claim, if the target is invoked.
-    pub(crate) fn unwrapped(&self, claim: &Claim, now: Timestamp) -> Option<Unwrapped> {
-        let (State::Held { until }, Target::Function(function), true) =
-            (claim.state, &self.failure()?.target, self.policy?.transparent)
-        else {
-            return None;
-        };
-        let Envelope { metadata, payload } = self.judgement.envelope()?;
-        let sender = claim.token.owner.clone();
-        let sendings = self.sendings.clone();
-        Some(Unwrapped {
-            function: function.unqualified().to_owned(),
-            sendings: sendings
-                .unwrap_or_else(|| note::sendings_key(function.unqualified(), payload.get())),
-            sending: Sending { sender, metadata, since: now, until },
-            over: self.over.clone(),
-            progress: Progress::NotAccepted,
+    /// The call that is made under this claim without an envelope.
+    pub(crate) fn call(&self, claim: &Claim, now: Timestamp) -> Option<Call> {
+        let State::Held { until } = claim.state else { return None };
+        let envelope =
+            self.judgement.envelope().filter(|_| self.policy.is_some_and(|it| it.transparent))?;
+        Some(Call {
+            name: claim.token.owner.clone(),
+            metadata: envelope.metadata.known(),
+            since: now,
+            until,
+            root: self.trace_header().and_then(root).map(str::to_owned),
+            is_repeated: false,
+            taken_by: None,
         })
     }
 
-    /// Notes the claim that is being written, and has to be marked or released later, with what is sent under it.
-    pub(crate) fn hold(&self, claim: Claim, unwrapped: Option<Unwrapped>) {
-        self.claim.replace(Some(Held { claim, unwrapped }));
+    /// Notes the claim that is being written, and has to be marked or released later.
+    pub(crate) fn hold(&self, held: Held) {
+        self.claim.replace(Some(held));
     }
 
-    pub(crate) fn held(&self) -> Option<Claim> {
-        self.claim.borrow().as_ref().map(|held| held.claim.clone())
-    }
-
-    /// What is sent without an envelope under the claim that it holds.
-    pub(crate) fn sending(&self) -> Option<Unwrapped> {
-        self.claim.borrow().as_ref()?.unwrapped.clone()
+    pub(crate) fn held(&self) -> Option<Held> {
+        self.claim.borrow().clone()
     }
 
     /// Notes how far the invocation has come.
     pub(crate) fn note_progress(&self, progress: Progress) {
-        let mut claim = self.claim.borrow_mut();
-        if let Some(unwrapped) = claim.as_mut().and_then(|held| held.unwrapped.as_mut()) {
-            unwrapped.progress = progress;
+        if let Some(held) = self.claim.borrow_mut().as_mut() {
+            held.progress = progress;
         }
     }
 

@@ -25,6 +25,7 @@ pub mod batch;
 mod budget;
 mod claims;
 mod fetch;
+mod held;
 pub mod in_flight;
 mod item;
 mod log;

@@ -9,6 +9,7 @@ use comeback_core::{
     dead_letter::beginning,
     fault::{FaultKind, InvokeFault, StoreFault},
     log_line::{LogLine, decision},
+    record::Failure,
     time::rfc3339,
     with_log_fields,
 };
@@ -42,7 +43,7 @@ fn write_about(item: &Item<'_>, level: Level, message: &str, line: Line<'_>) {
         message,
         target: failure.map(|failure| failure.target.as_str()),
         request_id: failure.map(|failure| beginning(&failure.request_id)),
-        event_id: failure.and_then(|failure| failure.first_request_id()).map(beginning),
+        event_id: failure.filter(|_| names_event(item, &line)).map(event_id).map(beginning),
         trace: item.trace_header().filter(|_| ends_failure(line.decision)).map(beginning),
         attempt: schedule.map(|schedule| schedule.attempt.get()),
         due_time: due_time.as_deref(),
@@ -55,6 +56,22 @@ fn write_about(item: &Item<'_>, level: Level, message: &str, line: Line<'_>) {
         ..line
     };
     write(level, &line);
+}
+
+/// Whether the line can say which event it is about. A recall finds that out, and as long as it doesn't, the failure
+/// may be that of another event's retry. If the event is given up by then, its dead letter has the failure's own
+/// request id.
+fn names_event(item: &Item<'_>, line: &Line<'_>) -> bool {
+    match line.decision {
+        Some(decision::RECALL) => false,
+        Some(decision::DEAD_LETTER) if line.error.is_none() => true,
+        _ => !item.is_unknown(),
+    }
+}
+
+/// The event's id, as its dead letter and its item have it.
+fn event_id<'a>(failure: &'a Failure<'_>) -> &'a str {
+    failure.first_request_id().unwrap_or(&failure.request_id)
 }
 
 /// Whether nothing more is logged about this failure. These lines alone have the event's trace: CloudWatch bills bytes.
@@ -73,9 +90,10 @@ pub(crate) fn end(item: &Item<'_>, outcome: Outcome) {
         ..decided(decision::WAIT)
     };
     match &outcome {
-        Outcome::Invoked { lateness } => {
+        Outcome::Invoked { lateness, run } => {
             let lateness_ms = Some(u64::try_from(lateness.as_millis()).unwrap_or(u64::MAX));
-            let line = Line { lateness_ms, ..decided(decision::INVOKE) };
+            let retry_request_id = run.as_deref().map(beginning);
+            let line = Line { lateness_ms, retry_request_id, ..decided(decision::INVOKE) };
             let message = if is_of_queue(item) { "sent back to its queue" } else { "invoked" };
             write_about(item, Level::INFO, message, line);
         }
@@ -172,7 +190,7 @@ pub(crate) fn held(item: &Item<'_>, until: Timestamp) {
 
 pub(crate) fn not_yet_recalled(item: &Item<'_>, again_at: Timestamp) {
     let until = rfc3339(again_at);
-    let line = Line { held_until: Some(&until), ..Line::default() };
+    let line = Line { held_until: Some(&until), ..decided(decision::RECALL) };
     let message = "another invocation may be about to note that this was a retry; the event waits for the note";
     write_about(item, Level::INFO, message, line);
 }

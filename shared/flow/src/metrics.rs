@@ -55,7 +55,7 @@ impl Tally {
             Some(Obstacle::Ledger) => add(Metric::LedgerFaults),
             None => {}
         }
-        if let Outcome::Invoked { lateness } = entry.outcome {
+        if let Outcome::Invoked { lateness, .. } = entry.outcome {
             self.latenesses_ms.push(milliseconds(lateness));
         }
         if let Outcome::DeadLettered(reason) = entry.outcome {
@@ -142,7 +142,7 @@ mod tests {
             queue_url: "https://sqs.us-east-1.amazonaws.com/123456789012/dead".into(),
             fault: CallFault("no".into()),
         };
-        let invoked = Outcome::Invoked { lateness: Duration::from_millis(12) };
+        let invoked = Outcome::Invoked { lateness: Duration::from_millis(12), run: None };
         let lines = rendered(vec![
             entry(Some("a"), WAITS, None),
             entry(Some("a"), WAITS, Some(Obstacle::Throttled)),

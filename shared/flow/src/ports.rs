@@ -16,12 +16,10 @@ use comeback_core::{
     arn::Home,
     attribute::message_size,
     circuit::Minute,
-    claim::Claim,
     dead_letter::DeadLetter,
     fault::{self, InvokeFault, RecordFault, StoreFault},
-    note::{Change, Found, Keys, Progress},
+    lineage::{Key, Known, Siblings, Write},
     notice::Location,
-    register::Waiting,
 };
 
 /// SQS accepts this many entries in one call.
@@ -79,31 +77,34 @@ pub trait Records {
 /// The largest record that is read. It has a payload of at most 1 MiB, and the function's answer of at most 6 MB.
 pub const RECORD_MAX: usize = 8 << 20;
 
-/// The ledger's table, shared by all handlers: the claims on failures, the register of waiting events, and the circuits
+/// The ledger's table, shared by all handlers: what is known of runs, the register of waiting events, and the circuits
 /// of targets.
 pub trait Ledger {
-    /// Replaces the claim under `key` by `next`, or removes it, if it is still the one that was `seen`. If `seen` is
-    /// `None`, there must be no claim. This is one conditional write, which also makes the `change` of the notes.
-    fn replace(
-        &self,
-        key: &str,
-        seen: Option<&Claim>,
-        next: Option<&Claim>,
-        change: Option<&Change<'_>>,
-    ) -> impl Future<Output = Result<(), NotReplaced>>;
+    /// Makes this write to the item of a run if its claim is the one that was seen. This is one conditional write.
+    fn write(&self, key: &Key, write: &Write<'_>) -> impl Future<Output = Result<(), NotReplaced>>;
 
-    /// Replaces the claim under `key` by the item of a waiting event, as [`Ledger::replace`] does. The item also has
-    /// the event's attributes.
-    fn enter(
-        &self,
-        key: &str,
-        seen: Option<&Claim>,
-        next: &Claim,
-        waiting: &Waiting<'_>,
-        change: Option<&Change<'_>>,
-    ) -> impl Future<Output = Result<(), NotReplaced>>;
+    /// Notes what is known of a run that was accepted. A claim that the item has by then stays.
+    fn note(&self, key: &Key, known: &Known) -> impl Future<Output = Result<(), StoreFault>>;
 
-    /// Reads the items of these events and targets, however many there are, with as few calls as possible.
+    /// Takes a call for the one that has started the `run`, unless another run has taken it. The call is in the item
+    /// with this key. Returns whether it is this run's.
+    fn take(
+        &self,
+        key: &Key,
+        call: &str,
+        run: &str,
+    ) -> impl Future<Output = Result<bool, StoreFault>>;
+
+    /// Reads the runs with the same target and payload consistently: the first hundred, and in any case the run itself;
+    /// or only those that retry the failure of this run, however many others there are.
+    fn siblings(
+        &self,
+        key: &Key,
+        only_children: bool,
+    ) -> impl Future<Output = Result<Siblings, StoreFault>>;
+
+    /// Reads the items of these runs and targets, however many there are, with as few calls as possible. What was
+    /// written just before may be missing.
     fn look_up(&self, wanted: &Wanted<'_>) -> impl Future<Output = Result<Notes, StoreFault>>;
 
     /// Replaces the circuit of a target and increments its version, if that is still the one that was `seen`. A target
@@ -114,12 +115,6 @@ pub trait Ledger {
         seen: u64,
         next: &str,
     ) -> impl Future<Output = Result<(), NotExchanged>>;
-
-    /// Reads what there is for these failure records, in order, with as few consistent calls as possible.
-    fn recall(&self, wanted: &[Keys]) -> impl Future<Output = Result<Vec<Found>, StoreFault>>;
-
-    /// Changes the notes, if the sending that this removes is still there. Returns whether it was.
-    fn adopt(&self, change: &Change<'_>) -> impl Future<Output = Result<bool, StoreFault>>;
 
     /// Lists the `count` events of this target that are in flight until after this time, the earliest first, or all if
     /// there are fewer.
@@ -139,22 +134,22 @@ pub trait Clock {
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Wanted<'a> {
-    pub events: HashSet<String>,
+    pub runs: HashSet<Key>,
     /// The ARNs of its targets, as records name them.
     pub targets: HashSet<&'a str>,
 }
 
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Notes {
-    /// The items of the events that have one, by claim key.
-    pub events: HashMap<String, Entered>,
+    /// The runs that have an item.
+    pub runs: HashMap<Key, Entered>,
     pub paused: HashSet<String>,
     pub circuits: HashMap<String, Stored>,
 }
 
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Entered {
-    pub claim: Claim,
+    pub known: Known,
     /// When the event comes back, if its message is delayed. Then it has no receipt handle.
     pub delayed_until: Option<Timestamp>,
 }
@@ -217,28 +212,13 @@ pub struct Invocation<'a> {
 pub struct Invoked {
     /// The request id that Lambda's answer names, which is that of the invocation.
     pub answer: Result<Option<String>, InvokeFault>,
-    /// Whether Lambda may have accepted the invocation although no answer says so: this call, or an earlier one that
-    /// was made again.
-    pub may_be_accepted_unseen: bool,
+    /// How many calls Lambda may have accepted although no answer says so. The SDK repeats a call by itself, and each
+    /// of them is judged by its own answer.
+    pub unanswered: u32,
 }
 
-impl Invoked {
-    /// What the notes have to say about an invocation without an envelope.
-    pub fn progress(&self) -> Progress {
-        let is_repeated = self.may_be_accepted_unseen;
-        match &self.answer {
-            Ok(Some(request_id)) => {
-                Progress::Accepted { request_id: request_id.clone(), is_repeated }
-            }
-            Ok(None) => Progress::Unanswered,
-            Err(_) if is_repeated => Progress::Unanswered,
-            Err(_) => Progress::NotAccepted,
-        }
-    }
-}
-
-/// Why a claim was not replaced. Contains the current one, if there is one.
-pub type NotReplaced = fault::NotReplaced<Option<Claim>>;
+/// Why the item of a run was not written. Contains what is known of the run now, if there is an item.
+pub type NotReplaced = fault::NotReplaced<Option<Box<Known>>>;
 
 /// A call to SQS, or one entry of it, that failed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]

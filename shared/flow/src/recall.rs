@@ -1,18 +1,17 @@
 //! Recall: the phase that finds out which failures are those of retries without an envelope. Only functions with
 //! `TRANSPARENT` need it.
 //!
-//! The notes for all failures of a batch are read in one consistent read, before anything is done about them. What is
-//! found replaces what an envelope would have said, so the phases after this one know of no difference. If it can't be
-//! known yet which attempt has failed, the message waits for a short time, and no attempt is counted.
-
-use std::collections::HashMap;
+//! What the ledger knows of the runs of a batch is read in one call, before anything is done about them. It replaces
+//! what an envelope would have said, so the phases after this one know of no difference. That call may miss what was
+//! written just before. So if it finds nothing, the ledger is asked again, consistently, for this run and for all
+//! others with its payload. If it can't be known yet which run has failed, the message waits for a short time, and no
+//! attempt is counted.
 
 use comeback_core::{
     Timestamp,
-    decision::Judgement,
     fault::StoreFault,
+    lineage::{self, Key, Note, Sought, root},
     log_line::decision,
-    note::{self, Found, Keys},
     settings::Rules,
 };
 use futures_util::future::join_all;
@@ -22,25 +21,29 @@ use crate::{
     item::Item,
     log,
     outages::LEDGER,
-    ports::{Clock, Ledger},
+    ports::{Clock, Entered, Ledger, Wanted},
     report::Obstacle,
     run::Run,
 };
 
-/// The items of a batch, after the notes for their failures were read.
+/// The items of a batch, after the ledger was asked for their runs.
 pub(crate) struct Recalled<'e> {
     pub(crate) items: Vec<Item<'e>>,
-    /// Those of which it is unknown which attempt has failed.
+    /// Those of which it is unknown which run has failed.
     pub(crate) unknown: Vec<Item<'e>>,
 }
 
+/// A failure is that of the run with this note, or a first one.
+#[derive(Default)]
+struct Found {
+    note: Option<Note>,
+    /// The item of its run, if there is one.
+    entered: Option<Entered>,
+}
+
 /// What is known about an item.
-enum Known<'e> {
-    Judged {
-        judgement: Box<Judgement<'e>>,
-        /// The senders of its payload whose sendings no record needs any more.
-        over: Vec<String>,
-    },
+enum Known {
+    Run(Box<Found>),
     /// Its note may be about to be written.
     NotYet {
         again_at: Timestamp,
@@ -48,55 +51,62 @@ enum Known<'e> {
     Failed(StoreFault),
 }
 
-/// Reads the notes for these items until this time, as far as their functions are retried without an envelope.
+/// Asks for the runs of these items until this time, as far as their functions are retried without an envelope.
 pub(crate) async fn recall<'e, L: Ledger, C: Clock>(
     items: Vec<Item<'e>>,
     rules: &Rules,
     until: Timestamp,
     run: &Run<'_, L, C>,
 ) -> Recalled<'e> {
-    let sought = items.iter().filter_map(|it| Some((it, it.judgement.note_keys()?)));
-    let (of, keys): (Vec<&Item<'e>>, Vec<Keys>) = sought.unzip();
-    let (Some(ledger), false) = (run.ledger, keys.is_empty()) else {
-        return Recalled { items, unknown: Vec::new() };
+    let keyed = items.into_iter().map(|item| (item.noted_key(), item));
+    let (sought, others): (Vec<_>, Vec<_>) = keyed.partition(|(key, _)| key.is_some());
+    let others = others.into_iter().map(|(_, item)| item).collect();
+    let (Some(ledger), false) = (run.ledger, sought.is_empty()) else {
+        let sought = sought.into_iter().map(|(_, item)| item);
+        return Recalled { items: sought.chain(others).collect(), unknown: Vec::new() };
     };
-    let found = within(run.clock, until, read(&keys, ledger)).await;
-    let found = found.unwrap_or_else(|| vec![Err(cut_off()); keys.len()]);
-    let informed = of.iter().zip(&keys).zip(found);
-    let informed = informed.map(async |((item, keys), found)| {
-        let known = match found {
-            Ok(found) => inform(item, keys, found, rules, ledger, until, run).await,
-            Err(fault) => Known::Failed(fault),
-        };
-        (item.nth, known)
+    let runs = sought.iter().filter_map(|(key, _)| key.clone()).collect();
+    let wanted = Wanted { runs, ..Wanted::default() };
+    let found = within(run.clock, until, ledger.look_up(&wanted)).await;
+    let found = found.unwrap_or_else(|| Err(cut_off())).map(|notes| notes.runs);
+    let (mut known, mut missed) = (Vec::with_capacity(sought.len()), Vec::new());
+    for (key, item) in sought.into_iter().filter_map(|(key, item)| Some((key?, item))) {
+        match &found {
+            Err(fault) => known.push((item, Known::Failed(fault.clone()))),
+            Ok(found) => match found.get(&key) {
+                Some(entered) => known.push((item, Known::of(entered))),
+                None => missed.push((key, item)),
+            },
+        }
+    }
+    let asked = missed.into_iter().map(async |(key, item)| {
+        let known = ask(&item, &key, ledger, until, run).await;
+        (item, known)
     });
-    let mut known: HashMap<_, _> = join_all(informed).await.into_iter().collect();
-    let mut sought: HashMap<_, _> = of.into_iter().map(|item| item.nth).zip(keys).collect();
-    let mut recalled = Recalled { items: Vec::with_capacity(items.len()), unknown: Vec::new() };
-    for item in items {
-        let Some(Keys { sendings, .. }) = sought.remove(&item.nth) else {
-            recalled.items.push(item);
-            continue;
-        };
-        match known.remove(&item.nth).unwrap_or_else(|| Known::Failed(cut_off())) {
-            Known::Judged { judgement, over } => {
-                recalled.items.push(item.recalled(*judgement, sendings, over));
+    known.extend(join_all(asked).await);
+    let mut recalled = Recalled { items: others, unknown: Vec::new() };
+    for (item, known) in known {
+        let now = run.clock.now();
+        match known {
+            Known::Run(found) => {
+                let Found { note, entered } = *found;
+                recalled.items.push(item.recalled(note, entered, rules, now));
             }
             Known::NotYet { again_at } => {
                 log::not_yet_recalled(&item, again_at);
-                let settlement = item.judgement.after_held(again_at, run.clock.now());
+                let settlement = item.judgement.after_held(again_at, now);
                 recalled.unknown.push(item.unknown(settlement));
             }
             Known::Failed(fault) => {
                 item.note_obstacle(Some(Obstacle::Ledger));
                 log::not_written(&item, decision::RECALL, &fault);
-                let now = run.clock.now();
                 let since = run.outages.met(LEDGER, now);
                 let settlement = item.judgement.after_unclaimed(fault.passes, since, now);
                 recalled.unknown.push(item.unknown(settlement));
             }
         }
     }
+    recalled.items.sort_unstable_by_key(|item| item.nth);
     recalled
 }
 
@@ -106,48 +116,53 @@ fn cut_off() -> StoreFault {
     StoreFault { passes: true, code: None, message }
 }
 
-/// Reads what there is for each of these keys.
-async fn read<L: Ledger>(keys: &[Keys], ledger: &L) -> Vec<Result<Found, StoreFault>> {
-    let fault = match ledger.recall(keys).await {
-        Ok(found) if found.len() == keys.len() => return found.into_iter().map(Ok).collect(),
-        Ok(found) => {
-            let message =
-                format!("expected notes for {} failures, got {}", keys.len(), found.len());
-            StoreFault { passes: false, code: None, message }
-        }
-        Err(fault) => fault,
-    };
-    vec![Err(fault); keys.len()]
+impl Known {
+    /// Metadata never change, so what the first look has found needs no second one. An item without a note was written
+    /// by a handler that has found none, or doesn't ask.
+    fn of(entered: &Entered) -> Self {
+        let (note, entered) = (entered.known.note.clone(), Some(entered.clone()));
+        Self::Run(Box::new(Found { note, entered }))
+    }
 }
 
-async fn inform<'e, L: Ledger, C: Clock>(
-    item: &Item<'e>,
-    keys: &Keys,
-    found: Found,
-    rules: &Rules,
+/// Asks for the item of a run, which the first look has not found, and for those of all others with its payload.
+async fn ask<L: Ledger, C: Clock>(
+    item: &Item<'_>,
+    key: &Key,
     ledger: &L,
     until: Timestamp,
     run: &Run<'_, L, C>,
-) -> Known<'e> {
+) -> Known {
+    let Some(failure) = item.accepted() else {
+        return Known::Run(Box::default());
+    };
+    let siblings = within(run.clock, until, ledger.siblings(key, false)).await;
+    let siblings = match siblings.unwrap_or_else(|| Err(cut_off())) {
+        Ok(siblings) => siblings,
+        Err(fault) => return Known::Failed(fault),
+    };
+    let root = item.trace_header().and_then(root);
+    let sought = Sought { run: &key.run, failed_at: failure.failed_at, root };
+    let own = siblings.own(&key.run).cloned();
+    let entered = own.map(|known| Entered { known, delayed_until: None });
     let now = run.clock.now();
-    let Some(failure) = item.accepted() else { return Known::NotYet { again_at: now } };
-    let (judgement, over) = (item.judgement.clone(), found.over(now));
-    match found.recall(&failure.request_id, failure.failed_at, now) {
-        note::Recalled::Nothing => Known::Judged { judgement: Box::new(judgement), over },
-        note::Recalled::Retry(metadata) => {
-            let judgement = Box::new(judgement.continuing(metadata, rules, now));
-            Known::Judged { judgement, over }
+    let metadata = match siblings.recall(&sought, now) {
+        lineage::Recalled::Nothing => {
+            return Known::Run(Box::new(Found { note: None, entered }));
         }
-        note::Recalled::Unknown { again_at } => Known::NotYet { again_at },
-        note::Recalled::Orphan(orphan) => {
-            let judgement = judgement.continuing(orphan.metadata.clone(), rules, now);
-            let adopted = within(run.clock, until, ledger.adopt(&keys.adopt(&orphan, now))).await;
-            match adopted.unwrap_or_else(|| Err(cut_off())) {
-                Ok(true) => Known::Judged { judgement: Box::new(judgement), over },
-                // The record of another event with the same payload has just taken it.
-                Ok(false) => Known::NotYet { again_at: now },
-                Err(fault) => Known::Failed(fault),
+        lineage::Recalled::Unknown { again_at } => return Known::NotYet { again_at },
+        lineage::Recalled::Retry(metadata) => metadata,
+        lineage::Recalled::Orphan { run: of, call } => {
+            let of = key.sibling(&of);
+            let taken = ledger.take(&of, &call.name, &key.run);
+            match within(run.clock, until, taken).await.unwrap_or_else(|| Err(cut_off())) {
+                Ok(true) => call.metadata,
+                // The record of another run has just taken it.
+                Ok(false) => return Known::NotYet { again_at: now },
+                Err(fault) => return Known::Failed(fault),
             }
         }
-    }
+    };
+    let note = Some(Note { metadata, parent: None });
+    Known::Run(Box::new(Found { note, entered }))
 }

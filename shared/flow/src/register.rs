@@ -13,13 +13,17 @@ use comeback_core::{
     claim::{Claim, LOOKS_MAX, State, Verdict, is_same},
     decision::Decision,
     fault::StoreFault,
+    lineage::{RETENTION, Write},
     log_line::decision,
+    record::Failure,
     register::Waiting,
+    time::later,
 };
 use futures_util::future::join_all;
 
 use crate::{
     claims,
+    held::After,
     item::Item,
     log,
     message::Source,
@@ -71,8 +75,8 @@ pub(crate) async fn look<L: Ledger, C: Clock>(
     let mut wanted = Wanted { targets: probed.clone(), ..Wanted::default() };
     let registered = items.iter().filter(|_| run.registers);
     for (item, failure) in registered.filter_map(|item| Some((item, item.accepted()?))) {
-        if item.came_back() {
-            wanted.events.insert(failure.claim_key());
+        if item.came_back() && !item.is_recalled() {
+            wanted.runs.insert(item.key().clone());
         }
         if item.judgement.decision == Decision::Invoke {
             wanted.targets.insert(failure.target.as_str());
@@ -101,12 +105,12 @@ pub(crate) fn steer<'a, L: Ledger, C: Clock>(
     let mut steered = Steered { tasks: Vec::with_capacity(items.len()), duplicates: Vec::new() };
     for item in items {
         let task = match looked {
-            Looked::Nothing => Some(Task::of(item, None)),
-            Looked::Found(notes) => follow(item, notes, now, run),
+            Looked::Nothing => follow(item, None, now, run),
+            Looked::Found(notes) => follow(item, Some(notes), now, run),
             Looked::Failed { fault, since } if run.registers => {
                 Some(look_again_soon(item, fault, *since, now))
             }
-            Looked::Failed { .. } => Some(Task::of(item, None)),
+            Looked::Failed { .. } => Some(Task::of(item, item.entered())),
         };
         match task {
             Some(task) => steered.tasks.push(task),
@@ -119,25 +123,40 @@ pub(crate) fn steer<'a, L: Ledger, C: Clock>(
 /// Decides about an event as the table says. Returns `None` if its failure was already acted on.
 fn follow<'a, L, C: Clock>(
     item: &'a Item<'a>,
-    notes: &'a Notes,
+    notes: Option<&'a Notes>,
     now: Timestamp,
     run: &Run<'_, L, C>,
 ) -> Option<Task<'a>> {
     let Some(failure) = item.accepted() else { return Some(Task::of(item, None)) };
-    let entered = notes.events.get(&failure.claim_key());
+    let looked_up = || notes.filter(|notes| !notes.runs.is_empty())?.runs.get(item.key());
+    let entered = item.entered().or_else(looked_up);
     let task = Task::of(item, entered);
+    let Some(claim) = entered.map(|entered| &entered.known.claim) else {
+        return Some(paused(task, failure, notes, now));
+    };
     // A message that is visible although its event does not wait was made visible by an old receipt handle. It must not
     // stay until the event would have been due.
-    let task = match claims::judge(item, entered.map(|entered| &entered.claim), now, run) {
+    let task = match claims::judge(item, Some(claim), now, run) {
         Verdict::Done => return None,
         Verdict::Held { until } => task.waiting_at_most(item.judgement.after_held(until, now)),
         Verdict::Own(_) | Verdict::Take(_) => task,
     };
-    let is_paused = notes.paused.contains(failure.target.as_str());
+    Some(paused(task, failure, notes, now))
+}
+
+/// The same task, which waits if its target is paused, unless an operator has ordered it.
+fn paused<'a>(
+    task: Task<'a>,
+    failure: &Failure<'_>,
+    notes: Option<&Notes>,
+    now: Timestamp,
+) -> Task<'a> {
+    let is_paused = notes.is_some_and(|notes| notes.paused.contains(failure.target.as_str()));
     if is_paused && task.decision() == Decision::Invoke && task.order().is_none() {
-        return Some(task.decided(Decision::Settle(item.judgement.paused(now))));
+        let settlement = task.item.judgement.paused(now);
+        return task.decided(Decision::Settle(settlement));
     }
-    Some(task)
+    task
 }
 
 /// It is unknown whether there is an order for this event. If its message came back before it is due, maybe because of
@@ -149,7 +168,7 @@ fn look_again_soon<'a>(
     now: Timestamp,
 ) -> Task<'a> {
     let obstacle = item.came_back().then_some(Obstacle::Ledger);
-    let task = Task::of(item, None).with_obstacle(obstacle);
+    let task = Task::of(item, item.entered()).with_obstacle(obstacle);
     let may_be_ordered = item.judgement.message.receive_count > 1;
     if may_be_ordered {
         return task.waiting_at_most(item.judgement.after_unclaimed(fault.passes, since, now));
@@ -197,7 +216,6 @@ async fn enter<L: Ledger, C: Clock>(
         claims::release(item, run).await;
         return false;
     };
-    let key = failure.claim_key();
     let waiting = Waiting::of(
         failure,
         item.error_policy(),
@@ -206,20 +224,41 @@ async fn enter<L: Ledger, C: Clock>(
         &queue_url,
         receipt_handle,
     );
-    let mut seen = item.held().or_else(|| entered.map(|entered| entered.claim.clone()));
+    let held = item.held();
+    let found = entered.map(|entered| &entered.known);
+    let held_claim = held.as_ref().map(|held| &held.claim);
+    let mut seen = held_claim.or(found.map(|known| &known.claim)).cloned();
     let known = seen.as_ref().and_then(|seen| seen.order);
     let owner = claims::owner(item, run);
-    // This write ends what was announced with the claim, even if the claim is lost by now. Otherwise, failures of other
-    // events with the same payload would wait for it, and one of them would be taken for a retry that was never made.
-    let sending = item.sending();
+    // This write ends the call that was written with the claim, even if the claim is lost by now. Otherwise, failures
+    // of other events with the same payload would wait for it, and one of them would be taken for its run.
+    let After { calls, removed } = match &held {
+        Some(held) => held.after(run.clock.now()),
+        None => After { calls: Vec::new(), removed: Vec::new() },
+    };
+    // The note of a run is needed for longer than its entry.
+    let keeps = held.as_ref().is_some_and(|held| !held.is_alone || !calls.is_empty())
+        || item.noted().is_some()
+        || found.is_some_and(|known| known.note.is_some() || !known.calls.is_empty());
+    let expires_at = match keeps {
+        true => waiting.expires_at().max(later(run.clock.now(), RETENTION)),
+        false => waiting.expires_at(),
+    };
     for _ in 0..LOOKS_MAX {
         // If another handler has taken a claim over, its lease is over, and so no failure waits for this sender.
         if seen.as_ref().is_some_and(|seen| is_anothers(seen, &owner, run)) {
             return false;
         }
-        let next = Claim::waiting(owner.clone(), seen.as_ref(), waiting.expires_at());
-        let change = sending.as_ref().map(|it| it.end(run.clock.now()));
-        let written = ledger.enter(&key, seen.as_ref(), &next, &waiting, change.as_ref()).await;
+        let next = Claim::waiting(owner.clone(), seen.as_ref(), expires_at);
+        let write = Write {
+            seen: seen.as_ref(),
+            next: Some(&next),
+            waiting: Some(&waiting),
+            metadata: item.noted(),
+            calls: &calls,
+            removed: &removed,
+        };
+        let written = ledger.write(item.key(), &write).await;
         if let Err(NotReplaced::Fault(fault)) = written {
             item.note_obstacle(Some(Obstacle::Ledger));
             log::not_written(item, decision::REGISTER, &fault);
@@ -228,8 +267,10 @@ async fn enter<L: Ledger, C: Clock>(
         }
         item.forget_claim();
         match written {
-            Err(NotReplaced::Changed(there)) if !is_same(there.as_ref(), Some(&next)) => {
-                seen = there;
+            Err(NotReplaced::Changed(there))
+                if !is_same(there.as_ref().map(|known| &known.claim), Some(&next)) =>
+            {
+                seen = there.map(|known| known.claim);
             }
             // If the network has repeated the write, it finds its own first write.
             Ok(()) | Err(_) => return next.order != known,
@@ -242,5 +283,6 @@ async fn enter<L: Ledger, C: Clock>(
 /// the own claim may have taken effect late.
 fn is_anothers<L, C: Clock>(seen: &Claim, owner: &str, run: &Run<'_, L, C>) -> bool {
     let is_own = matches!(seen.state, State::Held { .. }) && seen.token.owner == owner;
-    seen.state != State::Waiting && !is_own && !seen.is_expired(run.clock.now())
+    let is_free = matches!(seen.state, State::Noted | State::Waiting);
+    !is_free && !is_own && !seen.is_expired(run.clock.now())
 }

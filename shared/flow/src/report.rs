@@ -41,6 +41,8 @@ pub enum Outcome {
     Invoked {
         /// The time from the due time to the call.
         lateness: Duration,
+        /// The request id of the run, if Lambda's answer names it.
+        run: Option<String>,
     },
     DeadLettered(Reason),
     /// Its failure was already acted on, after another delivery.

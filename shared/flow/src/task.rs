@@ -1,7 +1,7 @@
 //! What is to be done about one message, once the ledger's table was looked at.
 
 use comeback_core::{
-    claim::Order,
+    claim::{Claim, Order},
     decision::{Decision, Settlement},
     register::apply_order,
 };
@@ -30,13 +30,19 @@ impl<'a> Task<'a> {
         apply_order(self.decision, self.order())
     }
 
+    /// The decision once this claim is held, with an operator's order in it.
+    pub(crate) fn decision_under(&self, claim: &Claim) -> Decision {
+        apply_order(self.decision, claim.order)
+    }
+
     /// An operator's order for the event. Once the failure is claimed, the order in the claim counts, because the
     /// operator may have changed it since the batch has read it.
     pub(crate) fn order(&self) -> Option<Order> {
-        let held = self.item.held();
-        let found = self.entered.map(|entered| &entered.claim);
-        let found = found.filter(|claim| !claim.is_expired(self.item.judged_at));
-        held.as_ref().or(found).and_then(|claim| claim.order)
+        if let Some(held) = self.item.held() {
+            return held.claim.order;
+        }
+        let found = self.entered.map(|entered| &entered.known.claim);
+        found.filter(|claim| !claim.is_expired(self.item.judged_at))?.order
     }
 
     /// The same task with this obstacle, unless it has one: the first is the cause of the others.

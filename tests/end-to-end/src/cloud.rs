@@ -73,11 +73,11 @@ impl Cloud {
         Self::spawn(command.args(["--in-flight-max", &most.to_string()]), None).await
     }
 
-    /// Starts a cloud that also has DynamoDB.
-    pub async fn with_tables() -> Self {
+    /// Starts a cloud that also has DynamoDB, with so many processes for each function.
+    pub async fn with_tables(max_processes: u32) -> Self {
         let mut command = Command::new(binary("comeback"));
-        command.args(["local", "--empty", "--port", "0", "--max-processes", "60"]);
-        Self::spawn(&mut command, None).await
+        command.args(["local", "--empty", "--port", "0"]);
+        Self::spawn(command.args(["--max-processes", &max_processes.to_string()]), None).await
     }
 
     async fn spawn(command: &mut Command, runtimes: Option<&Path>) -> Self {

@@ -7,7 +7,7 @@ use chrono::{SecondsFormat, Utc};
 pub use comeback_local_client::{dead_letters::DeadLetter, deploy::HANDLER};
 
 use crate::{
-    cloud::{Cloud, Code, Function, function},
+    cloud::{Cloud, Code, Function, binary, command, function},
     journal::Journal,
     processes::{self, Pid},
 };
@@ -45,6 +45,8 @@ pub struct Plan {
     pub in_flight_max: Option<u32>,
     /// Whether functions are frozen between events.
     pub freeze: bool,
+    /// A limit on the memory that a handler may have for its data, in KiB.
+    pub data_max: Option<u32>,
 }
 
 impl Plan {
@@ -60,6 +62,7 @@ impl Plan {
             runtimes: None,
             in_flight_max: None,
             freeze: false,
+            data_max: None,
         }
     }
 
@@ -87,6 +90,10 @@ impl Plan {
     pub async fn deploy_in(self, cloud: Cloud) -> RetryLoop {
         let mut handler = function(HANDLER, "retry-handler");
         handler.timeout = self.handler_timeout;
+        if let Some(max) = self.data_max {
+            let program = binary("retry-handler").display().to_string();
+            handler.code = command(["sh", "-c", &format!("ulimit -d {max} && exec {program}")]);
+        }
         let settings = self.settings.into_iter();
         handler.environment = settings.map(|(name, value)| (name.to_owned(), value)).collect();
         let targets = [vec![self.target], self.others].concat();

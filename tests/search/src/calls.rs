@@ -1,18 +1,24 @@
 //! The calls of handlers, as the queue, the table and the targets take and answer them.
 
-use std::{collections::BTreeSet, rc::Rc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use comeback_core::{
     arn::queue_url,
     claim::{State as ClaimState, is_same},
     dead_letter::DeadLetter,
+    fault::FaultKind,
+    lineage::{Key, Known},
 };
 use comeback_flow::ports::{Entered, Listed, Stored};
 use comeback_local_model::sqs::Outgoing;
-use wire::{Answer, Exchange, Found, Invoke, Refusal, Replace, Reply, Request};
+use wire::{Answer, Exchange, Found, Invoke, Refusal, Reply, Request, Write};
 
 use crate::{
     machine::{Input, Millis, RETRY_QUEUE, millis, text_attributes, timestamp},
+    recall::is_held,
     rules::{Checked, ensure},
     world::{Act, Content, FUNCTION, Flight, Form, Item, SECOND, State, World, is_retry_queue},
 };
@@ -23,12 +29,63 @@ pub enum Way {
     Answered,
     /// It takes effect, but its answer is an error.
     Lost,
-    /// The SDK repeats a write, and finds its own first one.
+    /// The SDK repeats a call that has taken effect, and the second one is answered. A write finds its own first one.
     Repeated,
-    /// It takes no effect.
+    /// It takes no effect, and its answer is an error that says nothing of that.
     Unsent,
     /// SQS refuses the first entry only.
     Partly,
+    /// Lambda says that it has not accepted it.
+    Refused,
+    /// The SDK repeats a call that took no effect and had no answer.
+    Doubted,
+    /// The SDK repeats a call that has taken effect, and no call is answered.
+    LostTwice,
+    /// The SDK repeats a call that has taken effect, and Lambda refuses the second one.
+    LostThenRefused,
+    /// The SDK repeats a call that took no effect and had no answer, and Lambda refuses the second one.
+    UnsentThenRefused,
+    /// A read that is not consistent misses the writes of this moment.
+    Stale,
+    /// A page of a read ends after so many entries.
+    Cut(usize),
+}
+
+impl Way {
+    pub fn takes(self) -> bool {
+        !matches!(self, Self::Unsent | Self::Refused | Self::UnsentThenRefused)
+    }
+
+    /// How many runs an invocation starts, of which nobody learns the id.
+    fn unseen(self) -> u8 {
+        let is_one = matches!(self, Self::Lost | Self::LostThenRefused | Self::Repeated);
+        if self == Self::LostTwice { 2 } else { u8::from(is_one) }
+    }
+
+    fn is_lost(self) -> bool {
+        matches!(self, Self::Lost | Self::LostTwice | Self::LostThenRefused)
+    }
+
+    /// How many of its calls Lambda may have accepted, as far as a handler learns, without the one that is answered.
+    fn doubts(self) -> u8 {
+        let is_one = matches!(self, Self::Unsent | Self::UnsentThenRefused | Self::Doubted);
+        self.unseen() + u8::from(is_one)
+    }
+
+    /// Whether a handler does not learn what its call does.
+    fn hits(self) -> bool {
+        !matches!(self, Self::Answered | Self::Refused | Self::Stale | Self::Cut(_))
+    }
+
+    /// The runs of an invocation that may fail, as sets of bits.
+    pub fn failures(self, is_transparent: bool) -> std::ops::Range<u8> {
+        let runs = if is_transparent { self.runs() } else { 1 };
+        0..1 << if self.takes() { runs } else { 0 }
+    }
+
+    fn runs(self) -> u8 {
+        self.unseen() + u8::from(self.takes() && !self.is_lost())
+    }
 }
 
 /// A call that takes effect.
@@ -38,22 +95,31 @@ pub struct Made {
     /// When the handler has made it.
     pub at: Millis,
     way: Way,
-    /// Whether the target that is invoked fails.
-    fails: bool,
+    /// Which runs of the target that is invoked fail: a bit for each.
+    fails: u8,
 }
 
 impl Made {
     fn is_lost(self) -> bool {
-        self.way == Way::Lost
+        self.way.is_lost()
+    }
+
+    /// After how many entries a page ends.
+    pub fn page(self) -> Option<usize> {
+        if let Way::Cut(count) = self.way { Some(count) } else { None }
     }
 
     /// What the handler learns of the effect on the nth entry.
     fn answer(self, nth: usize) -> Answer {
+        if matches!(self.way, Way::Refused | Way::LostThenRefused | Way::UnsentThenRefused) {
+            let kind = FaultKind::Transient { retry_after: None };
+            return Err(Refusal::of("TooManyRequestsException", 429, kind));
+        }
         if self.takes(nth) && !self.is_lost() { Ok(()) } else { Err(Refusal::default()) }
     }
 
     fn takes(self, nth: usize) -> bool {
-        self.way != Way::Unsent && (self.way != Way::Partly || nth > 0)
+        self.way.takes() && (self.way != Way::Partly || nth > 0)
     }
 
     /// The entries that take effect.
@@ -67,8 +133,8 @@ impl Made {
     fn found<T>(self, is_seen: bool, first: T, there: T) -> Option<T> {
         match (self.way, is_seen) {
             (Way::Repeated, true) => Some(first),
-            (Way::Answered | Way::Repeated | Way::Partly, false) => Some(there),
-            (Way::Lost | Way::Unsent, _) | (Way::Answered | Way::Partly, true) => None,
+            (Way::Answered | Way::Repeated, false) => Some(there),
+            _ => None,
         }
     }
 }
@@ -80,10 +146,11 @@ impl World {
         handler: usize,
         nth: usize,
         way: Way,
-        fails: bool,
+        fails: u8,
     ) -> Checked {
         let Some(run) = &mut state.handlers[handler] else { return Ok(()) };
-        run.is_hit |= way != Way::Answered;
+        run.is_hit |= way.hits();
+        run.is_refused |= way == Way::Refused;
         state.left.faults -= u8::from(way != Way::Answered);
         let number = run.node;
         let node = self.machine.node(number);
@@ -94,44 +161,45 @@ impl World {
         let takes = made.takes(1);
         let mut entries = vec![made.answer(1)];
         let mut found = Found::Nothing;
-        if way != Way::Answered {
-            let name = state.handlers[handler].as_ref().map(|run| run.name);
-            let own = state.sent.values_mut().filter(|it| Some(it.run) == name);
-            own.for_each(|it| it.is_hit = true);
+        if way.hits() {
+            let name = run.name;
+            self.doubt(state, name);
         }
+        self.see(call, made);
         match call {
             // No record of these systems lies in a bucket.
             Request::Sleep(_) | Request::Minutes { .. } | Request::Read(_) => {}
             Request::Hide { .. } | Request::Again { .. } | Request::Letters(_) => {
                 entries = self.entries(state, call, made)?
             }
-            Request::Invoke(invoke) => {
+            Request::Invoke(invoke) => found = self.invoke(state, invoke, made)?,
+            Request::Siblings { key, only_children } => {
                 if takes {
-                    let accepted = self.invoke(state, invoke, made)?;
-                    found = accepted.filter(|_| !made.is_lost()).unwrap_or_default();
+                    found =
+                        Found::Siblings(self.read_siblings(state, key, *only_children, made)?);
                 }
             }
-            Request::Recall(keys) => {
+            Request::Take { key, call, run } => {
                 if takes {
-                    found = Found::Recalled(self.recall(state, handler, keys)?);
+                    found = Found::Taken(self.take_call(state, made, key, call, run)?);
                 }
             }
-            Request::Adopt(noting) => {
+            Request::Note { key, known } => {
                 if takes {
-                    let is_there = self.adopt(state, handler, noting)?;
-                    let first = way != Way::Repeated;
-                    found = Found::Adopted(is_there && first && !made.is_lost());
+                    self.note(state, handler, key, known)?;
+                } else {
+                    self.cannot_mark(state, handler, known);
                 }
             }
             Request::Count { .. } => {
                 found = Found::Count(if self.scope.is_crowded { 5 } else { 0 })
             }
-            Request::LookUp { events, targets } => {
+            Request::LookUp { runs, targets } => {
                 if takes {
-                    found = self.look_up(state, handler, events, targets)?;
+                    found = self.look_up(state, made, runs, targets)?;
                 }
             }
-            Request::Replace(replace) => entries = vec![self.replace(state, replace, made)?],
+            Request::Write(write) => entries = vec![self.change(state, write, made)?],
             Request::Exchange(Exchange { seen, next, .. }) => {
                 let there = self.circuits.get(state.circuit);
                 let is_seen = there.version == *seen;
@@ -189,7 +257,7 @@ impl World {
                 let content = self.check_sent_back(state, queue_url, message, made)?;
                 self.act(state, &content, made)?;
                 let attributes = text_attributes(message);
-                self.end(state, &content, None, &message.body, attributes, made.fails);
+                self.end(state, &content, None, &message.body, attributes, made.fails > 0);
             }
         } else if let Request::Letters(letters) = call {
             count = letters.len();
@@ -213,6 +281,10 @@ impl World {
         };
         let until = state.now + Millis::from(timeout) * SECOND;
         self.check_wait(state, made.handler, &state.messages[nth], until)?;
+        let key = self.contents.get(state.messages[nth].content).failure.key;
+        let run = state.handlers[made.handler].as_ref();
+        let is_unknown = run.is_some_and(|run| run.unknown.iter().any(|(other, _)| *other == key));
+        state.messages[nth].is_unknown = is_unknown;
         state.messages[nth].visible_at = until;
         Ok(true)
     }
@@ -240,32 +312,40 @@ impl World {
         Ok(())
     }
 
-    /// Returns what the answer says about it, if that matters.
-    fn invoke(&mut self, state: &mut State, invoke: &Invoke, made: Made) -> Checked<Option<Found>> {
+    /// Returns what the handler learns of it, beside whether it was accepted.
+    fn invoke(&mut self, state: &mut State, invoke: &Invoke, made: Made) -> Checked<Found> {
         let (content, number) = self.check_invocation(state, invoke, made)?;
+        let (handler, doubts) = (made.handler, made.way.doubts());
+        if self.is_transparent() {
+            self.doubts(state, handler, &content, doubts);
+        }
+        if !made.takes(1) {
+            let earlier = u32::from(made.way == Way::UnsentThenRefused);
+            return Ok(Found::Unanswered(earlier));
+        }
         // If the answer is lost, its handler gives the probe back.
-        let is_probe = self.check_probe(state, made.handler, &content)? && !made.is_lost();
+        let is_probe = self.check_probe(state, handler, &content)? && !made.is_lost();
         self.act(state, &content, made)?;
         let payload = &invoke.message.body;
         if self.scope.is_down {
-            let payload = self.keys.number(payload.to_string());
+            let payload = self.payloads.number(payload.to_string());
             state.flights.push(Flight { content: number, payload, since: state.now, is_probe });
         } else if self.is_transparent() {
-            let is_repeated = made.way == Way::Repeated;
-            if is_repeated {
-                // It is accepted twice. Nobody knows the id of the first time.
-                let unseen = self.accept(state, made.handler, &content)?;
-                self.end(state, &content, Some(&unseen), payload, Vec::new(), made.fails);
+            let mut request_id = String::new();
+            for nth in 0..made.way.runs() {
+                request_id = self.accept(state, handler, &content);
+                let fails = made.fails & (1 << nth) > 0;
+                self.end(state, &content, Some(&request_id), payload, Vec::new(), fails);
             }
-            let request_id = self.accept(state, made.handler, &content)?;
-            let fails = made.fails && !is_repeated;
-            self.end(state, &content, Some(&request_id), payload, Vec::new(), fails);
-            self.tell_of(state, made.handler, &content, is_repeated, made.is_lost());
-            return Ok(Some(Found::Accepted { request_id, is_repeated }));
+            return Ok(match (made.way, u32::from(doubts)) {
+                (Way::LostTwice | Way::LostThenRefused, _) => Found::Unanswered(1),
+                (Way::Lost, _) => Found::Nothing,
+                (_, unanswered) => Found::Accepted { request_id, unanswered },
+            });
         } else {
-            self.end(state, &content, None, payload, Vec::new(), made.fails);
+            self.end(state, &content, None, payload, Vec::new(), made.fails > 0);
         }
-        Ok(None)
+        Ok(Found::Nothing)
     }
 
     /// A handler acts on a failure.
@@ -279,56 +359,66 @@ impl World {
         Ok(())
     }
 
-    fn replace(&mut self, state: &mut State, replace: &Replace, made: Made) -> Checked<Answer> {
-        let Replace { key, seen, next, waiting, noting } = replace;
+    fn change(&mut self, state: &mut State, write: &Write, made: Made) -> Checked<Answer> {
+        let Write { key, seen, next, waiting, .. } = write;
         let key = self.keys.number(key.clone());
         let marks = next.as_ref().is_some_and(|it| it.state == ClaimState::Done);
         if !made.takes(1) && marks {
             state.acts.entry(key).or_default().may_repeat = true;
         }
-        let there = state.items.get(&key).map(|item| self.items.get(*item).claim.clone());
-        let is_seen = is_same(there.as_ref(), seen.as_ref());
+        let there = self.known(state, key);
+        let claim = there.as_ref().map(|known| &known.claim);
+        let is_seen = is_same(claim, seen.as_ref());
         if made.takes(1) && is_seen {
-            self.check_write(state, made.handler, key, there.as_ref(), next.as_ref())?;
+            self.check_write(state, made.handler, key, claim, next.as_ref())?;
             ensure(waiting.is_none() || self.registers(), "ListsTruly", || {
                 "listed without a register".to_owned()
             })?;
-            if let Some(noting) = noting {
-                self.note(state, made.handler, key, next.as_ref(), noting)?;
-            }
-            self.check_ends_sending(state, made.handler, key, next.as_ref(), noting.as_ref())?;
-            let waiting =
-                waiting.as_ref().map(|entry| (millis(entry.due), entry.receipt_handle.clone()));
-            match next.clone() {
-                Some(claim) => state.items.insert(key, self.items.number(Item { claim, waiting })),
-                None => state.items.remove(&key),
-            };
+            self.write_run(state, made.handler, write)?;
         }
-        let found = made.found(is_seen, next.clone(), there);
+        let found = made.found(is_seen, self.known(state, key).map(Box::new), there.map(Box::new));
         Ok(match found {
             Some(_) => Err(Refusal { found, ..Refusal::default() }),
             None => made.answer(1),
         })
     }
 
+    /// A note that could not be written was to mark a failure.
+    fn cannot_mark(&self, state: &mut State, handler: usize, known: &Known) {
+        let parent = known.note.as_ref().and_then(|note| note.parent.as_ref());
+        let acted = state.handlers[handler].iter().flat_map(|run| run.acted.clone());
+        let is_it = |key: &u32| parent.is_some_and(|it| it.run == self.run_of(*key));
+        let acted: Vec<_> = acted.filter(is_it).collect();
+        for key in acted {
+            state.acts.entry(key).or_default().may_repeat = true;
+        }
+    }
+
     fn look_up(
         &mut self,
         state: &mut State,
-        handler: usize,
-        events: &[String],
+        made: Made,
+        runs: &[Key],
         targets: &[String],
     ) -> Checked<Found> {
-        self.check_look_up(state, handler, events)?;
+        let handler = made.handler;
+        self.check_look_up(state, handler, runs)?;
+        let mut found = BTreeMap::new();
+        for key in runs {
+            let number = self.keys.number(key.clone());
+            let stale = state.stale.get(&number).filter(|_| made.way == Way::Stale);
+            let item = stale.copied().unwrap_or_else(|| state.items.get(&number).copied());
+            let entered = item.map(|item| {
+                let Item { known, waiting } = &*self.items.get(item);
+                let delayed_until = waiting.as_ref().filter(|(_, handle)| handle.is_none());
+                let delayed_until = delayed_until.map(|(due, _)| timestamp(*due));
+                Entered { known: known.clone(), delayed_until }
+            });
+            self.looked_up(state, handler, key, entered.as_ref())?;
+            found.extend(entered.map(|entered| (key.clone(), entered)));
+        }
         let is_function = |it: &&String| *it == FUNCTION;
         let paused = targets.iter().filter(is_function).filter(|_| state.is_paused);
-        let events = events.iter().filter_map(|key| {
-            let number = self.keys.number(key.clone());
-            let item = self.items.get(*state.items.get(&number)?);
-            let delayed_until = item.waiting.as_ref().filter(|(_, handle)| handle.is_none());
-            let delayed_until = delayed_until.map(|(due, _)| timestamp(*due));
-            Some((key.clone(), Entered { claim: item.claim.clone(), delayed_until }))
-        });
-        let events = events.collect();
         let circuit = (*self.circuits.get(state.circuit)).clone();
         let circuits = targets.iter().filter(is_function);
         let circuits = circuits.map(|it| (it.clone(), circuit.clone())).collect();
@@ -338,31 +428,92 @@ impl World {
             run.knows_pause |= !paused.is_empty();
             run.circuit = circuit;
         }
-        Ok(Found::Notes { events, paused, circuits })
+        Ok(Found::Notes { runs: found, paused, circuits })
     }
-}
 
-/// How this call may end.
-pub fn ways(call: &Request, is_transparent: bool) -> &'static [Way] {
-    let entries = match call {
-        Request::Hide { changes, .. } => changes.len(),
-        Request::Again { messages, .. } => messages.len(),
-        Request::Letters(letters) => letters.len(),
-        Request::Invoke(_) if is_transparent => {
-            return &[Way::Answered, Way::Lost, Way::Repeated, Way::Unsent];
+    /// Notes the rare things that this step has shown.
+    fn see(&mut self, call: &Request, made: Made) {
+        let (is_lost, is_repeated) = (made.way == Way::Lost, made.way == Way::Repeated);
+        let is_claim = matches!(call, Request::Write(write) if is_held(write.next.as_ref()));
+        let is_note = matches!(call, Request::Note { .. });
+        let seen = [
+            (is_claim && is_lost, "a claim whose answer is lost"),
+            (is_claim && is_repeated, "a claim that is repeated"),
+            (is_note && is_lost, "a note whose answer is lost"),
+            (is_note && made.way == Way::Unsent, "a note that is refused"),
+        ];
+        self.seen.extend(seen.into_iter().filter(|(is_seen, _)| *is_seen).map(|(_, what)| what));
+        if !matches!(call, Request::Invoke(_)) {
+            return;
         }
-        Request::Invoke(_) => 1,
-        Request::Replace(_) | Request::Exchange(_) | Request::Adopt(_) => {
-            return &[Way::Answered, Way::Lost, Way::Repeated, Way::Unsent];
-        }
-        Request::Sleep(_)
-        | Request::Read(_)
-        | Request::Count { .. }
-        | Request::Minutes { .. }
-        | Request::LookUp { .. }
-        | Request::Recall(_)
-        | Request::List { .. } => return &[Way::Answered, Way::Unsent],
-    };
-    let all = &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly];
-    if entries > 1 { all } else { &all[..3] }
+        let what = match made.way {
+            Way::Refused => "a call that is refused",
+            Way::Lost if made.fails == 0 => {
+                "an accepted call without an answer, whose run succeeds"
+            }
+            Way::Lost => "an accepted call without an answer, whose run fails",
+            Way::Unsent => "a call that is not accepted, and has no answer",
+            Way::Repeated => "two accepted calls, the first without an answer",
+            Way::LostTwice => "two accepted calls without an answer",
+            Way::Doubted => {
+                "a call that is not accepted and has no answer, and then an accepted one"
+            }
+            Way::LostThenRefused => "an accepted call without an answer, and then a refusal",
+            Way::UnsentThenRefused => {
+                "a call that is not accepted and has no answer, and then a refusal"
+            }
+            Way::Answered | Way::Partly | Way::Stale | Way::Cut(_) => return,
+        };
+        self.seen.insert(what);
+    }
+
+    /// How this call may end.
+    pub fn ways(&self, state: &State, call: &Request) -> Vec<Way> {
+        let entries = match call {
+            Request::Hide { changes, .. } => changes.len(),
+            Request::Again { messages, .. } => messages.len(),
+            Request::Letters(letters) => letters.len(),
+            Request::Invoke(_) if self.is_transparent() => {
+                let known = [Way::Answered, Way::Lost, Way::Unsent, Way::Refused];
+                let repeated = [Way::Repeated, Way::Doubted, Way::LostTwice];
+                let refused = [Way::LostThenRefused, Way::UnsentThenRefused];
+                return [&known[..], &repeated, &refused].concat();
+            }
+            Request::Invoke(_) => 1,
+            Request::Write(_) | Request::Exchange(_) => {
+                return vec![Way::Answered, Way::Lost, Way::Repeated, Way::Unsent];
+            }
+            Request::Note { .. } | Request::Take { .. } => {
+                return vec![Way::Answered, Way::Lost, Way::Unsent];
+            }
+            Request::LookUp { runs, .. } => {
+                let mut ways = vec![Way::Answered, Way::Unsent];
+                ways.extend(self.may_be_stale(state, runs).then_some(Way::Stale));
+                return ways;
+            }
+            Request::Siblings { key, only_children } => {
+                let mut ways = vec![Way::Answered, Way::Unsent];
+                // A page of one is that of the run which was the first to fail.
+                let mut others = self.siblings(state, key).filter(|(it, _)| *it != key.run);
+                let is_long =
+                    !only_children && self.scope.page.is_none() && others.next().is_some();
+                ways.extend([0, 1].into_iter().filter(|_| is_long).map(Way::Cut));
+                return ways;
+            }
+            Request::Sleep(_)
+            | Request::Read(_)
+            | Request::Count { .. }
+            | Request::Minutes { .. }
+            | Request::List { .. } => return vec![Way::Answered, Way::Unsent],
+        };
+        let all = [Way::Answered, Way::Lost, Way::Unsent, Way::Partly];
+        if entries > 1 { all.to_vec() } else { all[..3].to_vec() }
+    }
+
+    fn may_be_stale(&self, state: &State, runs: &[Key]) -> bool {
+        let is_stale = |(key, before): (&u32, &Option<u32>)| {
+            runs.contains(&self.keys.get(*key)) && state.items.get(key).copied() != *before
+        };
+        state.stale.iter().any(is_stale)
+    }
 }

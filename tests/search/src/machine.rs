@@ -38,6 +38,11 @@ pub fn millis(at: Timestamp) -> Millis {
     at.timestamp_millis() - BEGINNING
 }
 
+/// The time of so many seconds since 1970.
+pub fn since_beginning(seconds: i64) -> Millis {
+    seconds * 1000 - BEGINNING
+}
+
 /// Values that states name by their numbers.
 #[derive(Debug)]
 pub struct Arena<T>(Vec<Rc<T>>, HashMap<String, u32>);

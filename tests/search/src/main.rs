@@ -15,7 +15,7 @@ mod tell;
 mod world;
 
 use std::{
-    collections::{HashMap, VecDeque, hash_map::Entry},
+    collections::{BTreeSet, HashMap, VecDeque, hash_map::Entry},
     hash::{DefaultHasher, Hash, Hasher},
     process::ExitCode,
     sync::{
@@ -26,6 +26,7 @@ use std::{
 };
 
 use clap::Parser;
+use recall::MUST_SEE;
 use scopes::{Scope, scopes, swaps};
 use world::{Broken, State, Step, World};
 
@@ -51,6 +52,8 @@ struct Arguments {
 struct Found {
     states: usize,
     steps: usize,
+    /// The rare things that it has seen.
+    seen: BTreeSet<&'static str>,
     /// The rule that does not hold, the steps to it, and a script of them.
     broken: Option<(Broken, Vec<String>, Result<String, String>)>,
 }
@@ -68,11 +71,16 @@ fn main() -> ExitCode {
     let is_wanted = |it: &Scope| scope.as_ref().is_none_or(|word| it.name.contains(word.as_str()));
     let wanted = Mutex::new(scopes(whole).into_iter().filter(is_wanted).collect::<VecDeque<_>>());
     let is_broken = AtomicBool::new(false);
+    let all_seen = Mutex::new(BTreeSet::new());
     let next = || wanted.lock().ok()?.pop_front();
     let work = || {
         while let Some(scope) = next() {
-            let Some(Found { states, steps, broken }) = search(scope, &is_broken) else { return };
+            let Some(found) = search(scope, &is_broken) else { return };
+            let Found { states, steps, seen, broken } = found;
             println!("{}: {states} states, {steps} steps", scope.name);
+            if let Ok(mut all) = all_seen.lock() {
+                all.extend(seen);
+            }
             if let Some((Broken(rule, why), trace, script)) = broken {
                 println!("{}: {rule}: {why}\n    {}", scope.name, trace.join("\n    "));
                 match script {
@@ -86,7 +94,13 @@ fn main() -> ExitCode {
         }
     };
     thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    if scope.is_none() && !is_broken.load(Ordering::Relaxed) && swapped() != kept() {
+    let all_seen = all_seen.into_inner().unwrap_or_default();
+    let is_whole_run = scope.is_none() && !is_broken.load(Ordering::Relaxed);
+    for missed in MUST_SEE.iter().filter(|it| is_whole_run && !all_seen.contains(*it)) {
+        println!("expected the search to come by {missed}");
+        is_broken.store(true, Ordering::Relaxed);
+    }
+    if is_whole_run && swapped() != kept() {
         println!("expected the steps of swapped.script to be the shortest swap: search --swap");
         is_broken.store(true, Ordering::Relaxed);
     }
@@ -141,12 +155,17 @@ fn search(scope: Scope, is_broken: &AtomicBool) -> Option<Found> {
                     is_broken.store(true, Ordering::Relaxed);
                     let told = steps.iter().map(|(state, step)| world.tell(state, step)).collect();
                     let broken = Some((broken, told, world.script(&steps)));
-                    return Some(Found { states: seen.len(), steps: taken, broken });
+                    return Some(Found {
+                        states: seen.len(),
+                        steps: taken,
+                        seen: world.seen,
+                        broken,
+                    });
                 }
             }
         }
     }
-    Some(Found { states: seen.len(), steps: taken, broken: None })
+    Some(Found { states: seen.len(), steps: taken, seen: world.seen, broken: None })
 }
 
 /// The steps to a state.

@@ -1,91 +1,184 @@
-//! Retries without an envelope: the notes in the table, and what must hold about them.
+//! Retries without an envelope: what the ledger's table has of their runs, and what must hold about that.
 //!
-//! The search knows of each failure which invocation it is of. A failure may be taken for another event's only if a
-//! fault has hit the sender of that one, and the other way round. From then on it is expected to be that.
+//! The search knows of each failure which call has started its run. A failure may be taken for another run only as the
+//! contract says: a call of which nobody knows whether it was accepted may be taken by any record with the same
+//! payload, unless their traces differ. And what stands beyond the end of a page counts as not there, once there was
+//! time to write it. From then on, the failure is expected to be what it was taken for.
 
 use std::rc::Rc;
 
 use comeback_core::{
     claim::{Claim, State as ClaimState},
-    note::{self, Keys},
+    envelope::RetryMetadata,
+    lineage::{Call, Key, Known, Note, Siblings},
 };
-use wire::Noting;
+use comeback_flow::ports::Entered;
+use wire::{Request, Write};
 
 use crate::{
-    machine::{Millis, millis},
+    calls::Made,
+    machine::{Millis, millis, since_beginning, timestamp},
     rules::{Checked, ensure},
-    world::{Content, FUNCTION, Failure, SECOND, State, World},
+    scopes::Kind,
+    world::{Content, Failure, Item, SECOND, State, World},
 };
 
 const SKEW: Millis = 10 * SECOND;
 
-/// An invocation without an envelope, as its handler has announced it.
+/// What is written about a run is there this long after its failure, unless its sender has died.
+const NOTED_WITHIN: Millis = 20 * SECOND;
+
+/// What a search of all scopes has to come by: the points at which a handler may die, and what is found later.
+pub const MUST_SEE: [&str; 26] = [
+    "a death before the claim",
+    "a death before the call",
+    "a death before the note",
+    "a death before the delete",
+    "a claim whose answer is lost",
+    "a claim that is repeated",
+    "a call that is refused",
+    "an accepted call without an answer, whose run succeeds",
+    "an accepted call without an answer, whose run fails",
+    "a call that is not accepted, and has no answer",
+    "two accepted calls, the first without an answer",
+    "two accepted calls without an answer",
+    "a call that is not accepted and has no answer, and then an accepted one",
+    "an accepted call without an answer, and then a refusal",
+    "a call that is not accepted and has no answer, and then a refusal",
+    "a note that is refused",
+    "a note whose answer is lost",
+    "a record before its note",
+    "a record after the lease of its dead sender",
+    "a record takes its call",
+    "a record finds its call taken",
+    "two records want one call",
+    "a duplicate of what was answered",
+    "a takeover beside an open call",
+    "a stale miss",
+    "a page without the call",
+];
+
+/// A call without an envelope.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Sent {
+    /// Its handler, and the failure that it retries.
     pub run: u16,
-    /// The failure that it retries, and the metadata that it has.
+    event: usize,
     key: u32,
-    metadata: u32,
-    /// What its own failure would be: how often the event was attempted, and when and as what it has failed first.
-    attempts: u32,
+    /// The request id of the event's first failure.
     first_id: String,
-    first_at: Millis,
-    /// The request ids of its invocations, and of those that have a note.
+    /// The request ids of its runs.
     accepted: Vec<String>,
-    noted: Vec<String>,
-    /// Whether its sender knows that it was accepted, and whether it may have been twice.
-    told: Option<bool>,
-    is_there: bool,
-    is_left: bool,
-    pub is_hit: bool,
-    is_taken: bool,
+    /// How many of its calls Lambda may have accepted, as far as its handler knows, under ids that nobody knows.
+    doubts: u8,
+    /// Whether a handler may not know, or could not write, what has become of it.
+    is_unknown: bool,
+    /// The runs that were taken for the one that it has started.
+    taken_by: Vec<String>,
 }
 
-fn function() -> &'static str {
-    FUNCTION.trim_end_matches(":$LATEST")
+/// The name of a call whose SDK has made this one before it.
+fn base(call: &str) -> &str {
+    call.split('#').next().unwrap_or(call)
+}
+
+impl Failure {
+    /// What an envelope would have said of its run.
+    fn metadata_of_run(&self) -> String {
+        let initial = timestamp(self.first_at).timestamp();
+        let (attempt, id) = (self.attempts, &self.first_id);
+        format!(r#"{{"attempt":{attempt},"initial_timestamp":{initial},"request_id":"{id}"}}"#)
+    }
 }
 
 impl World {
-    fn request_id(&self, failure: &Failure) -> String {
-        let key = self.keys.get(failure.key);
-        key.rsplit('/').next().unwrap_or_default().to_owned()
+    pub fn run_of(&self, key: u32) -> String {
+        self.keys.get(key).run.clone()
     }
 
-    fn note_key(&self, failure: &Failure) -> String {
-        format!("note/{}/{}", function(), self.request_id(failure))
-    }
-
-    /// The messages of a handler for whose failure this is the key of a note.
-    fn noted_by(&self, state: &State, handler: usize, key: &str) -> Option<Rc<Content>> {
+    /// The message of a handler's batch for whose failure this is the key.
+    fn of_key(&self, state: &State, handler: usize, key: u32) -> Option<Rc<Content>> {
         let batch = state.handlers[handler].iter().flat_map(|run| &run.batch);
         let mut contents = batch.map(|(_, content, _)| self.contents.get(*content));
-        contents.find(|content| self.note_key(&content.failure) == key)
+        contents.find(|content| content.failure.key == key)
     }
 
-    /// The sending under which this request id was accepted.
-    fn own(&self, state: &State, failure: &Failure) -> Option<Sent> {
-        let id = self.request_id(failure);
-        state.sent.values().find(|sent| sent.accepted.contains(&id)).cloned()
+    fn root(&self, event: usize) -> Option<String> {
+        let trace = self.trace(event)?;
+        let root = trace.split(';').find_map(|part| part.strip_prefix("Root="));
+        root.map(str::to_owned)
     }
 
-    /// From now on, a failure is expected to be taken for this.
-    fn continues(&mut self, state: &mut State, key: u32, as_sent: Option<&Sent>) {
+    pub fn known(&self, state: &State, key: u32) -> Option<Known> {
+        Some(self.items.get(*state.items.get(&key)?).known.clone())
+    }
+
+    /// The items with the same target and payload.
+    pub fn siblings<'s>(
+        &'s self,
+        state: &'s State,
+        key: &'s Key,
+    ) -> impl Iterator<Item = (String, Rc<Item>)> + 's {
+        let all = state.items.iter().map(|(key, item)| (self.keys.get(*key), *item));
+        let siblings = all.filter(move |(other, _)| other.id == key.id);
+        siblings.map(|(other, item)| (other.run.clone(), self.items.get(item)))
+    }
+
+    /// Whether the table says that this failure was acted on.
+    pub fn is_marked(&self, state: &State, key: u32) -> bool {
+        let is_done =
+            self.known(state, key).is_some_and(|known| known.claim.state == ClaimState::Done);
+        let key = self.keys.get(key);
+        let is_child = |known: &Known| {
+            let parent = known.note.as_ref().and_then(|note| note.parent.as_ref());
+            parent.is_some_and(|parent| parent.run == key.run)
+        };
+        is_done || self.siblings(state, &key).any(|(_, item)| is_child(&item.known))
+    }
+
+    /// Nobody knows any more what becomes of the calls of this handler.
+    pub fn doubt(&self, state: &mut State, run: u16) {
+        state.sent.values_mut().filter(|it| it.run == run).for_each(|it| it.is_unknown = true);
+    }
+
+    /// A handler dies.
+    pub fn see_death(&mut self, state: &State, handler: usize) {
+        let Some(run) = state.handlers[handler].as_ref().filter(|_| self.is_transparent()) else {
+            return;
+        };
+        let node = self.machine.node(run.node);
+        for (.., call) in &node.calls {
+            let is_claim = matches!(call, Request::Write(it) if is_held(it.next.as_ref()));
+            let is_call = matches!(call, Request::Invoke(_));
+            let is_note = matches!(call, Request::Note { .. });
+            self.seen.extend(is_claim.then_some("a death before the claim"));
+            self.seen.extend(is_call.then_some("a death before the call"));
+            self.seen.extend(is_note.then_some("a death before the note"));
+        }
+        let is_noted = run.acted.iter().any(|key| self.is_marked(state, *key));
+        if node.kept.is_some() && is_noted {
+            self.seen.insert("a death before the delete");
+        }
+    }
+
+    /// From now on, a failure is expected to be that of a run with this metadata, or a first one.
+    fn continues(&mut self, state: &mut State, key: u32, metadata: Option<&RetryMetadata>) {
         let mut renamed = Vec::new();
         for number in state.messages.iter().map(|message| message.content) {
             let content = self.contents.get(number);
             if content.failure.key != key || renamed.iter().any(|(from, _)| *from == number) {
                 continue;
             }
-            let failure = match as_sent {
-                Some(sent) => Failure {
-                    attempts: sent.attempts,
-                    first_id: sent.first_id.clone(),
-                    first_at: sent.first_at,
+            let failure = match metadata {
+                Some(metadata) => Failure {
+                    attempts: metadata.attempt.get(),
+                    first_id: metadata.request_id.clone().unwrap_or_default(),
+                    first_at: since_beginning(metadata.initial_timestamp),
                     ..content.failure.clone()
                 },
                 None => Failure {
                     attempts: 0,
-                    first_id: self.request_id(&content.failure),
+                    first_id: self.run_of(key),
                     first_at: content.failure.at,
                     ..content.failure.clone()
                 },
@@ -102,61 +195,141 @@ impl World {
         runs.flat_map(|run| &mut run.batch).for_each(|(_, content, _)| rename(content));
     }
 
-    /// A handler reads what there is for these failures.
-    pub fn recall(
+    /// A handler has looked the runs of its batch up.
+    pub fn looked_up(
         &mut self,
         state: &mut State,
         handler: usize,
-        keys: &[Keys],
-    ) -> Checked<Vec<note::Found>> {
-        let mut all = Vec::new();
-        for Keys { note, sendings } in keys {
-            let (note_key, sendings_key) = (note, sendings);
-            let note = state.notes.get(&self.keys.number(note_key.clone())).copied();
-            let sendings = state.sendings.get(&self.keys.number(sendings_key.clone()));
-            let sendings: Vec<_> = sendings.into_iter().flatten().collect();
-            let sendings = sendings.into_iter().map(|(_, it)| (*self.sendings.get(*it)).clone());
-            let found = note::Found {
-                note: note.map(|note| (*self.metadata.get(note)).clone()),
-                sendings: sendings.collect(),
-            };
-            self.check_recalled(state, handler, note_key, &found)?;
-            all.push(found);
+        key: &Key,
+        entered: Option<&Entered>,
+    ) -> Checked {
+        let number = self.keys.number(key.clone());
+        let content = self.of_key(state, handler, number).filter(|_| self.is_transparent());
+        let Some(content) = content.filter(|content| !content.failure.is_redriven) else {
+            return Ok(());
+        };
+        let Some(entered) = entered else {
+            let has_note = self.known(state, number).is_some_and(|known| known.note.is_some());
+            self.seen.extend(has_note.then_some("a stale miss"));
+            return Ok(());
+        };
+        if let Some(note) = &entered.known.note {
+            self.continues(state, number, Some(&note.metadata));
+            return Ok(());
         }
-        Ok(all)
+        ensure(content.failure.attempts == 0, "RecallsTruly", || {
+            format!("{} is found without its note: {entered:?}", content.id)
+        })
+    }
+
+    /// A handler reads the runs with one payload.
+    pub fn read_siblings(
+        &mut self,
+        state: &mut State,
+        key: &Key,
+        only_children: bool,
+        made: Made,
+    ) -> Checked<Siblings> {
+        let mut runs: Vec<_> =
+            self.siblings(state, key).map(|(run, item)| (run, item.known.clone())).collect();
+        runs.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let page =
+            made.page().or(self.scope.page).filter(|page| !only_children && *page <= runs.len());
+        let count = page.unwrap_or(runs.len());
+        let is_read = |nth: usize, run: &str| nth < count || *run == key.run;
+        let runs = runs.into_iter().enumerate().filter(|(nth, (run, _))| is_read(*nth, run));
+        let runs = runs.map(|(_, run)| run).collect();
+        let siblings = Siblings { runs, are_all: page.is_none() };
+        let number = self.keys.number(key.clone());
+        let content = self.of_key(state, made.handler, number);
+        ensure(content.is_some(), "LooksUpOwn", || format!("{key:?} is of no message"))?;
+        if only_children {
+            let is_answered = self.is_marked(state, number);
+            self.seen.extend(is_answered.then_some("a duplicate of what was answered"));
+        } else if let Some(content) = content {
+            self.check_recalled(state, made, &content, &siblings)?;
+        }
+        Ok(siblings)
+    }
+
+    /// Whether this call may have started the run of a failure, as far as the table says.
+    fn may_be_its(
+        &self,
+        siblings: &Siblings,
+        content: &Content,
+        parent: &str,
+        call: &Call,
+    ) -> bool {
+        let run = self.run_of(content.failure.key);
+        let answers = |known: &Known| {
+            let of = known.note.as_ref().and_then(|note| note.parent.as_ref());
+            of.is_some_and(|of| of.run == parent && of.call == call.name)
+        };
+        call.taken_by.is_none()
+            && self.is_of_trace(content, call)
+            && millis(call.since) <= content.failure.at + SKEW
+            && call.metadata.request_id.as_ref() != Some(&run)
+            && !siblings.runs.iter().any(|(_, known)| answers(known))
+    }
+
+    fn is_of_trace(&self, content: &Content, call: &Call) -> bool {
+        match (&call.root, self.root(content.event)) {
+            (Some(sent), Some(received)) => *sent == received,
+            _ => !call.is_repeated,
+        }
     }
 
     fn check_recalled(
         &mut self,
         state: &mut State,
-        handler: usize,
-        note_key: &str,
-        found: &note::Found,
+        made: Made,
+        content: &Content,
+        siblings: &Siblings,
     ) -> Checked {
-        let Some(content) = self.noted_by(state, handler, note_key) else { return Ok(()) };
-        let failure = &content.failure;
-        let own = self.own(state, failure);
-        if found.note.is_some() {
+        let (failure, key) = (&content.failure, content.failure.key);
+        let id = self.run_of(key);
+        if let Some(note) = siblings.own(&id).and_then(|known| known.note.as_ref()) {
+            self.continues(state, key, Some(&note.metadata));
             return Ok(());
         }
-        let (now, id) = (state.now, self.request_id(failure));
-        let may_be_its = |sending: &&note::Sending| {
-            let first = sending.metadata.request_id.as_deref();
-            millis(sending.since) <= failure.at + SKEW && first != Some(&*id)
-        };
-        let candidates: Vec<_> = found.sendings.iter().filter(may_be_its).collect();
-        let leases = candidates.iter().map(|sending| millis(sending.until));
-        if let Some(until) = leases.filter(|until| *until > now).max() {
-            let runs = state.handlers[handler].iter_mut();
-            runs.for_each(|run| run.unknown.push((failure.key, until)));
-        } else if candidates.is_empty()
-            && let Some(own) = own
+        let calls =
+            siblings.runs.iter().flat_map(|(run, it)| it.calls.iter().map(move |it| (run, it)));
+        let calls: Vec<_> = calls.collect();
+        if let Some((_, call)) = calls.iter().find(|(_, call)| call.taken_by.as_ref() == Some(&id))
         {
-            ensure(own.is_taken, "RecallsTruly", || {
-                format!("{} has no note, and its sending is gone: {own:?}", content.id)
-            })?;
-            self.continues(state, failure.key, None);
+            self.continues(state, key, Some(&call.metadata));
+            return Ok(());
         }
+        let open = calls.iter().filter(|(run, it)| self.may_be_its(siblings, content, run, it));
+        let open: Vec<_> = open.map(|(_, call)| millis(call.until)).collect();
+        let noted_until = open.iter().copied().filter(|until| *until > made.at).max();
+        let read_until =
+            Some(failure.at + NOTED_WITHIN).filter(|it| !siblings.are_all && made.at < *it);
+        let own = state.sent.values().find(|sent| sent.accepted.contains(&id)).cloned();
+        if let Some(until) = noted_until.max(read_until) {
+            let is_own =
+                own.is_some_and(|it| state.handlers.iter().flatten().any(|run| run.name == it.run));
+            self.seen.extend(is_own.then_some("a record before its note"));
+            let runs = state.handlers[made.handler].iter_mut();
+            runs.for_each(|run| run.unknown.push((key, until)));
+            return Ok(());
+        }
+        if failure.attempts == 0 || (!open.is_empty() && siblings.are_all) {
+            return Ok(());
+        }
+        // Nothing says what this run is.
+        if !siblings.are_all {
+            self.seen.insert("a page without the call");
+        } else {
+            let taken = own.as_ref().is_some_and(|own| !own.taken_by.is_empty());
+            let has_root = self.root(content.event).is_some();
+            let is_unseen = own.as_ref().is_some_and(|own| own.accepted.len() > 1 && !has_root);
+            ensure(taken || is_unseen, "RecallsTruly", || {
+                format!("{} has no note, and its call is gone: {own:?}", content.id)
+            })?;
+            self.seen.insert("a record finds its call taken");
+        }
+        self.continues(state, key, None);
         Ok(())
     }
 
@@ -177,171 +350,225 @@ impl World {
         }))
     }
 
-    /// Lambda accepts an invocation. Returns its request id.
-    pub fn accept(&self, state: &mut State, handler: usize, content: &Content) -> Checked<String> {
-        let name = state.handlers[handler].as_ref().map(|run| run.name);
-        let request_id = format!("r-{}", state.accepted);
-        state.accepted += 1;
-        let is_it = |it: &&mut Sent| Some(it.run) == name && it.key == content.failure.key;
-        let sent = state.sent.values_mut().find(is_it);
-        let sent = sent.filter(|sent| sent.is_there || sent.is_taken);
-        ensure(sent.is_some(), "NotesFirst", || format!("{} is sent without a note", content.id))?;
-        sent.into_iter().for_each(|sent| sent.accepted.push(request_id.clone()));
-        Ok(request_id)
+    /// The name of the call with which a handler retries a failure.
+    fn call_name(&self, state: &State, handler: usize, key: u32) -> Option<String> {
+        let run = state.handlers[handler].as_ref()?;
+        let is_it =
+            |(_, content, _): &(u16, u32, u8)| self.contents.get(*content).failure.key == key;
+        Some(format!("run-{}/{}", run.name, run.batch.iter().position(is_it)?))
     }
 
-    /// A handler learns that Lambda has accepted its invocation, unless the answer is lost.
-    pub fn tell_of(
+    /// A handler is about to make a call, or makes it.
+    fn sent<'s>(
         &self,
-        state: &mut State,
+        state: &'s mut State,
         handler: usize,
         content: &Content,
-        is_repeated: bool,
-        is_lost: bool,
-    ) {
-        let name = state.handlers[handler].as_ref().map(|run| run.name);
-        let is_it = |it: &&mut Sent| Some(it.run) == name && it.key == content.failure.key;
-        let sent = state.sent.values_mut().find(is_it).filter(|_| !is_lost);
-        sent.into_iter().for_each(|sent| sent.told = Some(is_repeated));
-    }
-
-    /// A claim is written, with this change of the notes.
-    pub fn note(
-        &mut self,
-        state: &mut State,
-        handler: usize,
-        key: u32,
-        next: Option<&Claim>,
-        noting: &Noting,
-    ) -> Checked {
-        if next.is_some_and(|next| matches!(next.state, ClaimState::Held { .. })) {
-            self.announce(state, handler, key, noting)?;
-        } else {
-            self.check_noted(state, noting)?;
-        }
-        self.write_note(state, noting);
-        Ok(())
-    }
-
-    fn write_note(&mut self, state: &mut State, noting: &Noting) {
-        if let Some((key, metadata)) = &noting.note {
-            let note = self.metadata.number(metadata.clone());
-            state.notes.insert(self.keys.number(key.clone()), note);
-        }
-        let senders = state.sendings.entry(self.keys.number(noting.sendings.clone())).or_default();
-        match &noting.sending {
-            Some(sending) => {
-                senders.insert(noting.sender.clone(), self.sendings.number(sending.clone()));
-            }
-            None => drop(senders.remove(&noting.sender)),
-        }
-    }
-
-    fn announce(
-        &mut self,
-        state: &mut State,
-        handler: usize,
-        key: u32,
-        noting: &Noting,
-    ) -> Checked {
-        let name = self.keys.get(key);
-        let batch = state.handlers[handler].iter().flat_map(|run| &run.batch);
-        let mut contents = batch.map(|(_, content, _)| self.contents.get(*content));
-        let content = contents.find(|content| content.failure.key == key);
-        let run = state.handlers[handler].as_ref().map_or(0, |run| run.name);
-        let (Some(content), Some(sending), None) = (content, &noting.sending, &noting.note) else {
-            return ensure(false, "NotesTruly", || format!("{name}: {noting:?}"));
-        };
+    ) -> Option<&'s mut Sent> {
         let failure = &content.failure;
-        let is_right = sending.metadata.to_json() == failure.metadata();
-        ensure(is_right, "NotesTruly", || {
-            format!("{name}: expected {}, got {noting:?}", failure.metadata())
-        })?;
-        let sent = Sent {
+        let name = self.call_name(state, handler, failure.key)?;
+        let run = state.handlers[handler].as_ref()?.name;
+        let sent = state.sent.entry(name);
+        Some(sent.or_insert_with(|| Sent {
             run,
-            key,
-            metadata: self.metadata.number(sending.metadata.clone()),
-            attempts: failure.attempts + 1,
+            event: content.event,
+            key: failure.key,
             first_id: failure.first_id.clone(),
-            first_at: failure.first_at.div_euclid(SECOND) * SECOND,
-            is_there: true,
             ..Sent::default()
+        }))
+    }
+
+    /// Lambda accepts an invocation. Returns its request id.
+    pub fn accept(&self, state: &mut State, handler: usize, content: &Content) -> String {
+        let request_id = format!("r-{}", state.accepted);
+        state.accepted += 1;
+        let sent = self.sent(state, handler, content);
+        sent.into_iter().for_each(|sent| sent.accepted.push(request_id.clone()));
+        request_id
+    }
+
+    /// A handler has made a call, which Lambda may have accepted so often without an answer.
+    pub fn doubts(&self, state: &mut State, handler: usize, content: &Content, doubts: u8) {
+        let sent = self.sent(state, handler, content);
+        sent.into_iter().for_each(|sent| {
+            sent.doubts = doubts;
+            sent.is_unknown |= doubts > 0;
+        });
+    }
+
+    /// A write to the item of a run takes effect.
+    pub fn write_run(&mut self, state: &mut State, handler: usize, write: &Write) -> Checked {
+        let key = self.keys.number(write.key.clone());
+        let Some(next) = &write.next else {
+            self.write(state, key, None);
+            return Ok(());
         };
-        state.sent.insert(noting.sender.clone(), sent);
+        let there = self.known(state, key);
+        let Known { note, mut calls, .. } =
+            there.unwrap_or_else(|| Known { claim: next.clone(), note: None, calls: Vec::new() });
+        let content = self.of_key(state, handler, key);
+        if is_held(Some(next)) {
+            let is_beside = calls.iter().any(|call| call.taken_by.is_none());
+            self.seen.extend(is_beside.then_some("a takeover beside an open call"));
+            for (call, content) in write.calls.iter().zip(content.clone()) {
+                let expected = content.failure.metadata();
+                ensure(call.metadata.to_json() == expected, "OwnAttempts", || {
+                    format!("{}: expected {expected}, got {call:?}", content.id)
+                })?;
+                self.sent(state, handler, &content);
+            }
+        }
+        let parent = note.as_ref().and_then(|note| note.parent.clone());
+        let note = match &write.metadata {
+            Some(metadata) => {
+                let expected = content.map(|it| it.failure.metadata_of_run()).unwrap_or_default();
+                ensure(metadata.to_json() == expected, "OwnAttempts", || {
+                    format!("{:?}: expected {expected}, got {metadata:?}", write.key)
+                })?;
+                Some(Note { metadata: metadata.clone(), parent })
+            }
+            None => note,
+        };
+        put(&mut calls, &write.calls);
+        calls.retain(|call| !write.removed.contains(&call.name));
+        if !is_held(Some(next)) {
+            self.check_open(state, handler, key, &calls)?;
+        }
+        let waiting =
+            write.waiting.as_ref().map(|entry| (millis(entry.due), entry.receipt_handle.clone()));
+        let known = Known { claim: next.clone(), note, calls };
+        let next = self.items.number(Item { known, waiting });
+        self.write(state, key, Some(next));
         Ok(())
     }
 
-    fn check_noted(&mut self, state: &mut State, noting: &Noting) -> Checked {
-        let metadata = noting.note.as_ref().map(|(_, it)| self.metadata.number(it.clone()));
-        let Some(sent) = state.sent.get_mut(&noting.sender) else {
-            return ensure(false, "NotesTruly", || format!("nobody has announced {noting:?}"));
-        };
-        if let Some((key, _)) = &noting.note {
-            let is_it = |id: &&String| *key == format!("note/{}/{id}", function());
-            let id = sent.accepted.iter().find(is_it).cloned();
-            ensure(id.is_some() && metadata == Some(sent.metadata), "NotesTruly", || {
-                format!("{noting:?} of {sent:?}")
-            })?;
-            sent.noted.extend(id);
-        }
-        let is_kept = noting.sending.is_some();
-        let unnoted = sent.accepted.iter().any(|id| !sent.noted.contains(id));
-        ensure(is_kept || !unnoted, "SendingsStay", || format!("{noting:?} removes {sent:?}"))?;
-        let is_needless = is_kept && noting.note.is_some() && sent.told == Some(false);
-        ensure(!is_needless, "SendingsStay", || format!("{noting:?} keeps {sent:?}"))?;
-        sent.is_left |= is_kept;
-        sent.is_there = is_kept;
-        Ok(())
+    /// Of the calls of a handler, only those stay open that Lambda may have accepted under ids that nobody knows.
+    fn check_open(&self, state: &State, handler: usize, key: u32, calls: &[Call]) -> Checked {
+        let Some(name) = self.call_name(state, handler, key) else { return Ok(()) };
+        let doubts = state.sent.get(&name).map_or(0, |sent| sent.doubts);
+        let open = calls.iter().filter(|call| base(&call.name) == name).count();
+        ensure(open <= usize::from(doubts), "OnlyUnknownIsOpen", || {
+            format!("{doubts} calls of {name} have no answer, and open are {calls:?}")
+        })
     }
 
-    /// A claim that ends also ends what was announced with it.
-    pub fn check_ends_sending(
-        &self,
-        state: &State,
-        handler: usize,
-        key: u32,
-        next: Option<&Claim>,
-        noting: Option<&Noting>,
-    ) -> Checked {
-        let is_end = !next.is_some_and(|next| matches!(next.state, ClaimState::Held { .. }));
-        let name = state.handlers[handler].as_ref().map(|run| run.name);
-        let is_open = |sent: &&Sent| sent.key == key && Some(sent.run) == name;
-        let open = state.sent.values().find(is_open).filter(|_| is_end);
-        let has_note = noting.is_some_and(|noting| noting.note.is_some());
-        let is_ended = |sent: &Sent| noting.is_some() && (sent.told.is_none() || has_note);
-        ensure(open.is_none_or(is_ended), "SendingsStay", || format!("{open:?}: {noting:?}"))
-    }
-
-    /// A failure takes a sending, if it is still there.
-    pub fn adopt(&mut self, state: &mut State, handler: usize, noting: &Noting) -> Checked<bool> {
-        let senders = state.sendings.get(&self.keys.number(noting.sendings.clone()));
-        if !senders.is_some_and(|senders| senders.contains_key(&noting.sender)) {
-            return Ok(false);
-        }
-        let content = noting.note.as_ref().and_then(|(key, _)| self.noted_by(state, handler, key));
-        let (Some(content), Some(sent)) = (content, state.sent.get(&noting.sender).cloned()) else {
-            ensure(false, "AdoptsOrphans", || format!("nobody's is {noting:?}"))?;
-            return Ok(false);
-        };
-        let id = self.request_id(&content.failure);
-        let mut runs = state.handlers.iter().flatten();
-        let is_at_work = runs.any(|run| run.name == sent.run) && !sent.is_left;
-        ensure(!is_at_work, "AdoptsOrphans", || format!("its sender is at work: {sent:?}"))?;
-        let metadata = noting.note.as_ref().map(|(_, it)| self.metadata.number(it.clone()));
-        let is_true = metadata == Some(sent.metadata) && noting.sending.is_none();
-        ensure(is_true && sent.first_id != id, "AdoptsOrphans", || {
-            format!("{id} takes {sent:?} as {noting:?}")
+    /// A handler notes the run that it has started.
+    pub fn note(&mut self, state: &mut State, handler: usize, key: &Key, known: &Known) -> Checked {
+        let number = self.keys.number(key.clone());
+        let note = known.note.as_ref();
+        let call = note.and_then(|note| note.parent.as_ref()).map(|it| it.call.clone());
+        let sent = call.as_ref().and_then(|call| state.sent.get(call)).cloned().unwrap_or_default();
+        let content = self.of_key(state, handler, sent.key);
+        let expected = content.map(|content| content.failure.metadata()).unwrap_or_default();
+        let parent = self.keys.get(sent.key);
+        let is_right = sent.accepted.last() == Some(&key.run)
+            && note.is_some_and(|note| note.metadata.to_json() == expected)
+            && note.and_then(|note| note.parent.as_ref()).is_some_and(|it| it.run == parent.run)
+            && key.id == parent.id
+            && known.claim.state == ClaimState::Noted;
+        ensure(is_right, "NotesTruly", || {
+            format!("{key:?}: {known:?} of {sent:?}, expected {expected}")
         })?;
-        let is_own = sent.accepted.contains(&id);
-        let is_excused = sent.is_hit && !self.is_calm(state) && !self.scope.is_exact;
-        ensure(is_own || is_excused, "RecallsTruly", || format!("{id} is taken for {sent:?}"))?;
-        self.continues(state, content.failure.key, Some(&sent));
-        self.write_note(state, noting);
-        if let Some(sent) = state.sent.get_mut(&noting.sender) {
-            sent.is_there = false;
-            sent.is_taken = true;
-            sent.noted.extend(is_own.then_some(id));
+        self.check_open(state, handler, sent.key, &known.calls)?;
+        let there = state.items.get(&number).map(|item| self.items.get(*item));
+        let item = match there.as_deref() {
+            Some(Item { known: there, waiting }) => {
+                let mut calls = there.calls.clone();
+                put(&mut calls, &known.calls);
+                let known = Known { claim: there.claim.clone(), note: known.note.clone(), calls };
+                Item { known, waiting: waiting.clone() }
+            }
+            None => Item { known: known.clone(), waiting: None },
+        };
+        let item = self.items.number(item);
+        self.write(state, number, Some(item));
+        // The failure is marked as retried.
+        state.acts.entry(sent.key).or_default().may_repeat = false;
+        Ok(())
+    }
+
+    /// A failure takes a call for the one that has started its run. Returns whether it is its own now.
+    pub fn take_call(
+        &mut self,
+        state: &mut State,
+        made: Made,
+        of: &Key,
+        call: &str,
+        run: &str,
+    ) -> Checked<bool> {
+        let parent = self.keys.number(of.clone());
+        let Some(Item { known, waiting }) =
+            state.items.get(&parent).map(|item| (*self.items.get(*item)).clone())
+        else {
+            return Ok(false);
+        };
+        let Some(open) = known.calls.iter().find(|it| it.name == call) else { return Ok(false) };
+        if open.taken_by.as_ref().is_some_and(|by| by != run) {
+            self.seen.insert("two records want one call");
+            return Ok(false);
         }
+        let taker = self.keys.number(Key { id: of.id.clone(), run: run.to_owned() });
+        let content = self.of_key(state, made.handler, taker);
+        let sent = state.sent.get(base(call)).cloned();
+        let (Some(content), Some(sent)) = (content, sent) else {
+            ensure(false, "TakesOrphans", || format!("{run} takes {open:?} of nobody"))?;
+            return Ok(false);
+        };
+        ensure(millis(open.until) <= made.at, "TakesOrphans", || {
+            format!("{run} takes {open:?}, whose sender may live")
+        })?;
+        let is_answered = self.siblings(state, of).any(|(_, item)| {
+            let note = item.known.note.as_ref();
+            let parent = note.and_then(|note| note.parent.as_ref());
+            parent.is_some_and(|parent| parent.run == of.run && parent.call == call)
+        });
+        ensure(!is_answered && sent.first_id != run, "TakesOrphans", || {
+            format!("{run} takes {open:?}, whose run is known")
+        })?;
+        ensure(self.is_of_trace(&content, open), "TakesOrphans", || {
+            format!("{run} takes {open:?} of another trace than that of event {}", content.event)
+        })?;
+        let is_own = sent.accepted.iter().any(|it| it == run);
+        let is_equal = self.payload(content.event) == self.payload(sent.event);
+        let is_excused = sent.is_unknown && is_equal && !self.scope.is_exact;
+        ensure(is_own || is_excused, "RecallsTruly", || format!("{run} is taken for {sent:?}"))?;
+        self.seen.extend(is_own.then_some("a record takes its call"));
+        let was_alive = sent.doubts == 0 && is_own;
+        self.seen.extend(was_alive.then_some("a record after the lease of its dead sender"));
+        let metadata = open.metadata.clone();
+        let taken_by = Some(run.to_owned());
+        let calls = known.calls.iter().map(|it| match it.name == call {
+            true => Call { taken_by: taken_by.clone(), ..it.clone() },
+            false => it.clone(),
+        });
+        let known = Known { calls: calls.collect(), ..known.clone() };
+        let item = self.items.number(Item { known, waiting });
+        self.write(state, parent, Some(item));
+        if let Some(sent) = state.sent.get_mut(base(call)) {
+            sent.taken_by.push(run.to_owned());
+        }
+        self.continues(state, taker, Some(&metadata));
         Ok(true)
     }
+
+    /// The functions of these events have messages that may be those of retries without an envelope.
+    pub fn is_recalled(&self, content: &Content) -> bool {
+        self.is_transparent()
+            && self.scope.events[content.event] == Kind::Function
+            && !content.failure.is_redriven
+    }
+}
+
+pub fn is_held(claim: Option<&Claim>) -> bool {
+    claim.is_some_and(|claim| matches!(claim.state, ClaimState::Held { .. }))
+}
+
+/// Puts these calls among those of an item. Whoever has taken one keeps it.
+fn put(calls: &mut Vec<Call>, put: &[Call]) {
+    for call in put {
+        let taken_by = calls.iter().find(|it| it.name == call.name).map(|it| it.taken_by.clone());
+        calls.retain(|it| it.name != call.name);
+        calls.push(Call { taken_by: taken_by.flatten(), ..call.clone() });
+    }
+    calls.sort_unstable_by(|one, other| one.name.cmp(&other.name));
 }

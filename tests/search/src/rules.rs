@@ -10,6 +10,7 @@ use comeback_core::{
     circuit::{Circuit, Phase},
     claim::{Claim, Order, State as ClaimState},
     dead_letter::DeadLetter,
+    lineage::Key,
 };
 use comeback_flow::ports::Stored;
 use comeback_local_model::sqs::Outgoing;
@@ -21,7 +22,7 @@ use crate::{
     scopes::Kind,
     world::{
         Broken, Content, FUNCTION, Failure, Form, Message, ORDER_KEPT_UNTIL, QUEUE, Run, SECOND,
-        State, World, trace,
+        State, World,
     },
 };
 
@@ -65,7 +66,7 @@ impl World {
     }
 
     fn claim(&self, state: &State, key: u32) -> Option<Claim> {
-        Some(self.items.get(*state.items.get(&key)?).claim.clone())
+        Some(self.known(state, key)?.claim)
     }
 
     /// The message of the batch to which this applies.
@@ -99,10 +100,7 @@ impl World {
             let stays =
                 |it: &Claim| it.order == act.order && it.expires_at >= timestamp(ORDER_KEPT_UNTIL);
             ensure(claim.as_ref().is_some_and(stays), "OrdersStay", || {
-                format!(
-                    "the order for {} is gone, or ends too soon: {claim:?}",
-                    self.keys.get(*key)
-                )
+                format!("the order for {} is gone, or ends too soon: {claim:?}", self.run_of(*key))
             })?;
         }
         Ok(())
@@ -121,7 +119,7 @@ impl World {
             ensure(order.is_none() || message.receives == 0, "OrdersFollowed", || {
                 format!("{} waits on, although it was ordered: {order:?}", content.id)
             })?;
-            if !self.registers() || act.count > 0 {
+            if !self.registers() || act.count > 0 || message.is_unknown {
                 continue;
             }
             let handle = (message.receives > 0).then(|| message.handle());
@@ -133,7 +131,7 @@ impl World {
                     // A delay may be a hop of a longer wait.
                     None => due == content.failure.due(self),
                 };
-                item.claim.state == ClaimState::Waiting
+                item.known.claim.state == ClaimState::Waiting
                     && waiting.is_some_and(|(due, listed)| is_due(*due) && *listed == handle)
             });
             ensure(is_listed, "ListsTruly", || {
@@ -156,14 +154,14 @@ impl World {
             let content = self.contents.get(*content);
             let (id, key) = (&content.id, content.failure.key);
             let claim = self.claim(state, key);
-            let is_done = claim.as_ref().is_some_and(|claim| claim.state == ClaimState::Done);
+            let is_done = self.is_marked(state, key);
             let (acted, resent) = (run.acted.contains(&key), run.resent.contains(&key));
             let is_kept = kept.contains(id);
             ensure(is_kept != (acted || resent) || (is_done && !acted), "ReportsTruly", || {
                 format!("{id}: kept {is_kept}, acted {acted}, sent again {resent}")
             })?;
             ensure(!acted || is_done || !self.has_ledger(), "MarksAfterActing", || {
-                format!("{id} was acted on, its claim is {claim:?}")
+                format!("{id} was acted on, and is not marked: {claim:?}")
             })?;
             ensure(
                 acted || !claim.is_some_and(|claim| run.holds(&claim)),
@@ -223,10 +221,10 @@ impl World {
         Invoke { target, message, .. }: &Invoke,
         made: Made,
     ) -> Checked<(Rc<Content>, u32)> {
-        let (sent, traced) = (&*message.body, message.trace_header.as_deref().unwrap_or_default());
+        let (sent, traced) = (&*message.body, &message.trace_header);
         let is_it = |content: &Content| {
             if self.is_transparent() {
-                return self.payload(content.event) == sent && trace(content.event) == traced;
+                return self.payload(content.event) == sent && self.trace(content.event) == *traced;
             }
             let metadata = content.failure.metadata();
             format!(
@@ -235,9 +233,9 @@ impl World {
             ) == sent
         };
         let (content, number) = self.in_batch(state, made.handler, is_it, "Envelope", sent)?;
-        let is_right = (&**target, traced) == (FUNCTION, trace(content.event).as_str());
+        let is_right = &**target == FUNCTION && *traced == self.trace(content.event);
         ensure(is_right, "RightTarget", || {
-            format!("{} goes to {target} with {traced}", content.id)
+            format!("{} goes to {target} with {traced:?}", content.id)
         })?;
         self.check_retry(state, &content, made)?;
         Ok((content, number))
@@ -260,7 +258,7 @@ impl World {
         };
         let (content, _) = self.in_batch(state, made.handler, is_it, "SentBack", &text)?;
         let is_right = Some(url) == queue_url(QUEUE).as_deref()
-            && sent.trace_header == Some(trace(content.event));
+            && sent.trace_header == self.trace(content.event);
         ensure(is_right, "RightTarget", || format!("{} goes to {url}: {text}", content.id))?;
         self.check_retry(state, &content, made)?;
         Ok(content)
@@ -280,7 +278,7 @@ impl World {
         let mut own = content.attributes.iter();
         let attributes = text_attributes(sent);
         let has_all = own.all(|it| attributes.contains(it));
-        let is_same = has_all && sent.trace_header == Some(trace(content.event));
+        let is_same = has_all && sent.trace_header == self.trace(content.event);
         ensure(is_same, "HopsChangeNothing", || text)?;
         let has_reason =
             (self.scope.is_crowded && content.form != Form::Resent) || !self.is_calm(state);
@@ -319,7 +317,9 @@ impl World {
             && has("RequestId", &failure.first_id)
             && has("Attempts", &failure.attempts.to_string());
         ensure(tells, "LetterTells", || format!("{attributes:?}"))?;
-        let is_hit = state.handlers[handler].as_ref().is_some_and(|run| run.is_hit);
+        // An event that was refused near the end of its age is given up before.
+        let run = state.handlers[handler].as_ref();
+        let is_hit = run.is_some_and(|run| run.is_hit || run.is_refused);
         let is_old = failure.at + self.base > failure.last_chance(self)
             || now > failure.first_at + self.max_age;
         let order = state.acts.get(&failure.key).and_then(|act| act.order);
@@ -345,15 +345,20 @@ impl World {
         there: Option<&Claim>,
         next: Option<&Claim>,
     ) -> Checked {
-        let name = self.keys.get(key);
-        self.in_batch(state, handler, |it| it.failure.key == key, "ClaimsFirst", &name)?;
+        let name = self.run_of(key);
+        let is_it = |it: &Content| it.failure.key == key;
+        let (content, _) = self.in_batch(state, handler, is_it, "ClaimsFirst", &name)?;
+        let target = self.target(content.event).trim_end_matches(":$LATEST");
+        ensure(self.keys.get(key).id.starts_with(target), "ClaimsFirst", || {
+            format!("{name} is claimed for another target than {target}")
+        })?;
         let run = state.handlers[handler].as_ref();
         let is_locked = there.is_some_and(|claim| match claim.state {
             ClaimState::Held { until } => {
                 state.now < millis(until) && !run.is_some_and(|run| run.holds(claim))
             }
             ClaimState::Done => true,
-            ClaimState::Waiting => false,
+            ClaimState::Noted | ClaimState::Waiting => false,
         });
         ensure(!is_locked, "ClaimsHold", || format!("{name}: {there:?} is replaced by {next:?}"))?;
         let acted = state.acts.get(&key).is_some_and(|act| act.count > 0);
@@ -405,14 +410,25 @@ impl World {
         })
     }
 
-    /// Orders are looked up for what comes back, and only for that.
-    pub fn check_look_up(&self, state: &State, handler: usize, events: &[String]) -> Checked {
-        for (_, content, receive) in state.handlers[handler].iter().flat_map(|run| &run.batch) {
-            let content = self.contents.get(*content);
-            let is_asked = events.contains(&*self.keys.get(content.failure.key));
-            let came_back = *receive > 1 || content.form == Form::Resent;
-            ensure(is_asked == (came_back && self.registers()), "LooksUpOrders", || {
-                format!("{}, received {receive} times, is looked up: {is_asked}", content.id)
+    /// Orders are looked up for what comes back, and only for that. What may be a retry without an envelope is looked
+    /// up before anything is done about it.
+    pub fn check_look_up(&self, state: &State, handler: usize, runs: &[Key]) -> Checked {
+        let batch = || state.handlers[handler].iter().flat_map(|run| &run.batch);
+        let is_recalled = |content| self.is_recalled(&self.contents.get(content));
+        let recalls = batch().any(|(_, content, _)| {
+            is_recalled(*content)
+                && runs.contains(&self.keys.get(self.contents.get(*content).failure.key))
+        });
+        for (_, content, receive) in batch() {
+            let content_of = self.contents.get(*content);
+            let is_asked = runs.contains(&self.keys.get(content_of.failure.key));
+            let came_back = *receive > 1 || content_of.form == Form::Resent;
+            let is_expected = match is_recalled(*content) {
+                true => recalls,
+                false => came_back && self.registers() && !recalls,
+            };
+            ensure(is_asked == is_expected, "LooksUpOrders", || {
+                format!("{}, received {receive} times, is looked up: {is_asked}", content_of.id)
             })?;
         }
         Ok(())

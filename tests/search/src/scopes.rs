@@ -14,10 +14,15 @@ pub struct Scope {
     pub limits: Limits,
     /// The handler's time-out, a sixth of the retry queue's visibility timeout.
     pub timeout: Millis,
+    /// How many handlers may be at work at a time.
+    pub handlers: u8,
     /// Whether a handler may receive both events at once.
     pub batches: bool,
     /// Whether all events have the same payload.
     pub is_equal: bool,
+    pub roots: Roots,
+    /// After how many runs a page of them ends, if not only by a fault.
+    pub page: Option<usize>,
     /// Whether more messages are in flight than `IN_FLIGHT_MAX` allows.
     pub is_crowded: bool,
     /// Whether the target is known to be down at first, and is slow, so that several runs are under way.
@@ -32,6 +37,18 @@ pub enum Kind {
     Function,
     /// A queue whose consumer fails.
     Queue,
+}
+
+/// The roots of the events' traces.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Roots {
+    /// Each event has its own.
+    Own,
+    /// All have the same.
+    Equal,
+    /// Only the first event has one.
+    OneMissing,
+    Missing,
 }
 
 /// How often each thing may happen.
@@ -60,8 +77,11 @@ const BASE: Scope = Scope {
     settings: &[LEDGER, TWICE],
     limits: NOTHING,
     timeout: 30 * SECOND,
+    handlers: 2,
     batches: false,
     is_equal: false,
+    roots: Roots::Own,
+    page: None,
     is_crowded: false,
     is_down: false,
     is_exact: false,
@@ -75,6 +95,7 @@ pub fn swaps() -> Scope {
         settings: &[LEDGER, TRANSPARENT, TWICE, ("BASE_BACKOFF", "5s")],
         limits: Limits { faults: 1, failures: 2, ..NOTHING },
         is_equal: true,
+        roots: Roots::Equal,
         is_exact: true,
         ..BASE
     }
@@ -188,6 +209,15 @@ fn with_envelopes(pick: impl Fn(u8, u8) -> u8) -> Vec<Scope> {
 }
 
 fn without_envelopes(pick: impl Fn(u8, u8) -> u8) -> Vec<Scope> {
+    let equal = Scope {
+        events: &[Function, Function],
+        // So short that a call may seem to be of a failure that came before it.
+        settings: &[LEDGER, TRANSPARENT, TWICE, ("BASE_BACKOFF", "5s")],
+        limits: Limits { faults: 1, failures: pick(1, 2), ..NOTHING },
+        is_equal: true,
+        handlers: pick(1, 2),
+        ..BASE
+    };
     vec![
         Scope {
             name: "no envelope",
@@ -202,13 +232,27 @@ fn without_envelopes(pick: impl Fn(u8, u8) -> u8) -> Vec<Scope> {
             ..BASE
         },
         Scope {
-            name: "equal payloads",
-            events: &[Function, Function],
-            // So short that a sending may seem to be of a failure that came before it.
-            settings: &[LEDGER, TRANSPARENT, TWICE, ("BASE_BACKOFF", "5s")],
-            limits: Limits { faults: 1, failures: pick(0, 2), ..NOTHING },
-            is_equal: true,
+            name: "no envelope, a register and its operator",
+            settings: &[LEDGER, TRANSPARENT, REGISTER, TWICE],
+            limits: Limits { faults: 1, orders: pick(0, 1), failures: 1, ..NOTHING },
             ..BASE
+        },
+        Scope {
+            name: "other payloads, no traces",
+            is_equal: false,
+            roots: Roots::Missing,
+            ..equal
+        },
+        Scope { name: "equal payloads, own traces", ..equal },
+        Scope { name: "equal payloads, equal traces", roots: Roots::Equal, handlers: 2, ..equal },
+        Scope { name: "equal payloads, a trace is missing", roots: Roots::OneMissing, ..equal },
+        Scope { name: "equal payloads, no traces", roots: Roots::Missing, ..equal },
+        Scope {
+            name: "equal payloads, short pages",
+            roots: Roots::Equal,
+            page: Some(1),
+            handlers: 1,
+            ..equal
         },
     ]
 }

@@ -15,7 +15,7 @@ use wire::Request;
 use crate::{
     calls::Way,
     machine::Millis,
-    scopes::Kind,
+    scopes::{Kind, Roots},
     world::{State, Step, World},
 };
 
@@ -91,7 +91,10 @@ impl World {
         let fates = fates(steps, &times);
         let mut teller = Teller::default();
         for event in 0..self.scope.events.len() {
-            teller.happens(&format!("event {event}"), "equal", self.scope.is_equal);
+            let of_event = format!("event {event}");
+            teller.happens(&of_event, "equal", self.scope.is_equal);
+            teller.happens(&of_event, "without a root", self.trace(event).is_none());
+            teller.happens(&of_event, "shares its root", self.scope.roots == Roots::Equal);
             let first = of((event, 0));
             teller.happens(&first, "fails", true);
             teller.choose(&first, "runs for", Some("0"));
@@ -129,13 +132,19 @@ impl World {
                     teller.until(&of, "begins after", times[nth]);
                 }
                 Step::Call { handler, fails, way, .. } => {
+                    let invokes = self.is_invocation(state, step);
+                    let is_told = matches!(way, Way::Answered | Way::Lost | Way::Unsent);
+                    if !is_told && (invokes || *way != Way::Repeated) {
+                        return Err(format!("the simulation can't be told {step:?}"));
+                    }
                     let run = state.handlers[*handler].as_ref();
                     let batch = run.and_then(|run| run.batch.first());
-                    let is_invoked = self.is_invocation(state, step) && *way != Way::Unsent;
-                    if let Some((number, ..)) = batch.filter(|_| is_invoked) {
+                    if let Some((number, ..)) = batch.filter(|_| invokes && way.takes()) {
                         let (event, attempt) = failed_of(number);
                         let next = of((event, attempt + 1));
-                        tell_run(&mut teller, &next, *way, *fails);
+                        let fails = *fails > 0;
+                        teller.happens(&next, "fails", fails);
+                        teller.choose(&next, "runs for", fails.then_some("0"));
                         retried = fails.then_some((event, attempt + 1));
                     }
                 }
@@ -243,16 +252,6 @@ target {{"transparent":[{transparent},{transparent}]}}
     }
 }
 
-/// How the runs of an invocation end. A call that is repeated is accepted twice, and the first run alone may fail.
-fn tell_run(teller: &mut Teller, of: &str, way: Way, fails: bool) {
-    teller.happens(of, "fails", fails);
-    teller.choose(of, "runs for", fails.then_some("0"));
-    if way == Way::Repeated {
-        teller.happens(of, "fails", false);
-        teller.choose(of, "runs for", None);
-    }
-}
-
 /// What the world asks about a call, in its order.
 fn tell_call(teller: &mut Teller, of: &str, way: Way, at: Millis) {
     teller.until(of, "arrives after", at);
@@ -316,11 +315,7 @@ fn killed_after(steps: &[(State, Step)], begin: usize) -> Option<usize> {
         if let Step::Call { handler, way, .. } = step
             && is_of_run(state, *handler)
         {
-            arrivals += match way {
-                Way::Unsent => 1,
-                Way::Answered | Way::Lost | Way::Partly => 2,
-                Way::Repeated => 3,
-            };
+            arrivals += 1 + usize::from(way.takes()) + usize::from(*way == Way::Repeated);
         }
         if matches!(step, Step::Crash(handler) if is_of_run(state, *handler)) {
             return Some(arrivals);

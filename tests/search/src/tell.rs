@@ -16,11 +16,11 @@ impl World {
                 );
                 format!(
                     "run-{name} {way:?}{}: {call}",
-                    if *fails { ", and the target fails" } else { "" }
+                    if *fails > 0 { ", and the target fails" } else { "" }
                 )
             }
             Step::Order(key, order) => {
-                format!("the operator orders {order:?} for {}", self.keys.get(*key))
+                format!("the operator orders {order:?} for {}", self.run_of(*key))
             }
             Step::Deliver(_) => format!("run-{} {step:?}", state.begun),
             Step::Copy(_)

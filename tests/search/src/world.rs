@@ -1,24 +1,24 @@
 //! A system: queue, table, targets, handlers and an operator. Its state is small and can be copied. What may happen
 //! next is a step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use comeback_core::{
     arn::{FunctionArn, queue_url},
     claim::{Claim, Order, State as ClaimState, Token},
-    envelope::RetryMetadata,
-    note::Sending,
+    lineage::{Key, Known},
     settings::Settings,
+    target::Target,
 };
 use comeback_flow::ports::Stored;
 use wire::Request;
 
 use crate::{
-    calls::{Way, ways},
+    calls::Way,
     machine::{Arena, Attributes, Input, Machine, Millis, RETRY_QUEUE, Start, millis, timestamp},
     recall::Sent,
-    scopes::{Kind, Limits, Scope},
+    scopes::{Kind, Limits, Roots, Scope},
 };
 
 pub const FUNCTION: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
@@ -81,6 +81,8 @@ pub struct Message {
     first_at: Option<Millis>,
     pub visible_at: Millis,
     pub receives: u8,
+    /// Whether it is unknown which run has failed, so that it is put back for a short time.
+    pub is_unknown: bool,
 }
 
 impl Message {
@@ -97,8 +99,9 @@ pub struct Run {
     deadline: Millis,
     /// The numbers and contents of its messages, and which receives these are.
     pub batch: Vec<(u16, u32, u8)>,
-    /// Whether a fault has hit it.
+    /// Whether a fault has hit it, and whether Lambda has refused its invocation.
     pub is_hit: bool,
+    pub is_refused: bool,
     /// Whether it must know that the function is paused.
     pub knows_pause: bool,
     /// The circuit that it knows.
@@ -149,9 +152,9 @@ pub struct State {
     pub letters: Vec<u32>,
     pub handlers: [Option<Run>; 2],
     pub items: BTreeMap<u32, u32>,
-    /// The notes of retries without an envelope, and what is being sent, by sender.
-    pub notes: BTreeMap<u32, u32>,
-    pub sendings: BTreeMap<u32, BTreeMap<String, u32>>,
+    /// The items before the writes of this moment, which a read that is not consistent may still find.
+    pub stale: BTreeMap<u32, Option<u32>>,
+    /// The calls without an envelope, by name.
     pub sent: BTreeMap<String, Sent>,
     pub accepted: u16,
     pub circuit: u32,
@@ -162,10 +165,11 @@ pub struct State {
     pub left: Limits,
 }
 
-/// An item of the ledger's table: a claim, and of an event that waits, until when and its receipt handle.
+/// An item of the ledger's table: what is known of a run, and of an event that waits, until when and its receipt
+/// handle.
 #[derive(Clone, Debug)]
 pub struct Item {
-    pub claim: Claim,
+    pub known: Known,
     pub waiting: Option<(Millis, Option<String>)>,
 }
 
@@ -179,8 +183,8 @@ pub enum Step {
         handler: usize,
         nth: usize,
         way: Way,
-        /// Whether the target that is invoked fails.
-        fails: bool,
+        /// Which runs of the target that is invoked fail: a bit for each.
+        fails: u8,
     },
     Report(usize),
     Crash(usize),
@@ -204,10 +208,11 @@ pub struct World {
     pub machine: Machine,
     pub contents: Arena<Content>,
     pub items: Arena<Item>,
-    pub metadata: Arena<RetryMetadata>,
-    pub sendings: Arena<Sending>,
     pub circuits: Arena<Stored>,
-    pub keys: Arena<String>,
+    pub keys: Arena<Key>,
+    pub payloads: Arena<String>,
+    /// The rare things that the search has seen.
+    pub seen: BTreeSet<&'static str>,
     pub base: Millis,
     pub max_age: Millis,
     pub max_attempts: u32,
@@ -215,10 +220,6 @@ pub struct World {
 
 fn payload(event: usize) -> String {
     format!(r#"{{"event":{event}, "exact": 1.0}}"#)
-}
-
-pub fn trace(event: usize) -> String {
-    format!("Root=1-{event}")
 }
 
 fn time(at: Millis) -> String {
@@ -248,10 +249,10 @@ impl World {
             machine: Machine::new(settings, &home),
             contents: Arena::default(),
             items: Arena::default(),
-            metadata: Arena::default(),
-            sendings: Arena::default(),
             circuits: Arena::default(),
             keys: Arena::default(),
+            payloads: Arena::default(),
+            seen: BTreeSet::new(),
             base: base as Millis,
             max_age: max_age as Millis,
             max_attempts,
@@ -269,6 +270,22 @@ impl World {
 
     pub fn is_transparent(&self) -> bool {
         self.scope.settings.iter().any(|(name, _)| *name == "TRANSPARENT")
+    }
+
+    /// The trace header of an event's messages.
+    pub fn trace(&self, event: usize) -> Option<String> {
+        match self.scope.roots {
+            Roots::Own => Some(format!("Root=1-{event};Sampled=0")),
+            Roots::Equal => Some("Root=1-0;Sampled=0".to_owned()),
+            Roots::OneMissing => (event == 0).then(|| "Root=1-0;Sampled=0".to_owned()),
+            Roots::Missing => None,
+        }
+    }
+
+    #[allow(clippy::expect_used, reason = "the targets of this search are right")]
+    fn key(&mut self, event: usize, run: &str) -> u32 {
+        let target = Target::parse(self.target(event)).expect("a target");
+        self.keys.number(Key::of(&target, &self.payload(event), run))
     }
 
     pub fn payload(&self, event: usize) -> String {
@@ -310,14 +327,14 @@ impl World {
         attributes: Attributes,
     ) {
         let id = accepted_as.map_or_else(|| format!("id-{}", state.numbered), str::to_owned);
-        let (target, form) = match self.scope.events[event] {
-            Kind::Function => (FUNCTION, Form::Record),
-            Kind::Queue => (QUEUE, Form::Moved),
+        let form = match self.scope.events[event] {
+            Kind::Function => Form::Record,
+            Kind::Queue => Form::Moved,
         };
         // The metadata counts whole seconds. A redriven message of a queue has none.
         let before = before.filter(|it| form == Form::Record || !it.is_redriven);
         let failure = Failure {
-            key: self.keys.number(format!("{target}/{id}")),
+            key: self.key(event, &id),
             first_id: before.map_or(id.clone(), |it| it.first_id.clone()),
             attempts: before.map_or(0, |it| it.attempts + 1),
             at: state.now,
@@ -345,7 +362,9 @@ impl World {
         let first_at = (content.form == Form::Moved).then_some(now);
         let content = self.contents.number(content);
         let visible_at = now + delay;
-        let message = Message { number, content, sent_at: now, first_at, visible_at, receives: 0 };
+        let (sent_at, receives, is_unknown) = (now, 0, false);
+        let message =
+            Message { number, content, sent_at, first_at, visible_at, receives, is_unknown };
         state.messages.push(message);
     }
 
@@ -371,13 +390,12 @@ impl World {
                 let acts = matches!(call, Request::Invoke(_))
                     || matches!(call, Request::Again { queue_url, .. } if !is_retry_queue(queue_url));
                 let acts = acts && !self.scope.is_down;
-                for way in ways(call, self.is_transparent())
-                    .iter()
-                    .filter(|way| faults > 0 || **way == Way::Answered)
-                {
-                    let may_fail = acts && failures > 0 && *way != Way::Unsent;
-                    for fails in [false, true].into_iter().filter(|fails| !fails || may_fail) {
-                        steps.push(Step::Call { handler, nth: *nth, way: *way, fails });
+                let ways = self.ways(state, call).into_iter();
+                for way in ways.filter(|way| faults > 0 || *way == Way::Answered) {
+                    let most = if acts { u32::from(failures) } else { 0 };
+                    let fails = way.failures(self.is_transparent());
+                    for fails in fails.filter(|fails| fails.count_ones() <= most) {
+                        steps.push(Step::Call { handler, nth: *nth, way, fails });
                     }
                 }
             }
@@ -385,7 +403,7 @@ impl World {
                 steps.push(Step::Crash(handler));
             }
         }
-        if busy < state.handlers.len() {
+        if busy < usize::from(self.scope.handlers) {
             steps.extend(visible.iter().map(|number| Step::Deliver(vec![*number])));
             if self.scope.batches && visible.len() > 1 {
                 steps.push(Step::Deliver(visible.clone()));
@@ -398,7 +416,7 @@ impl World {
         }
         if orders > 0 && self.registers() && !state.messages.is_empty() {
             for (key, item) in &state.items {
-                let claim = &self.items.get(*item).claim;
+                let claim = &self.items.get(*item).known.claim;
                 if claim.state == ClaimState::Waiting && !claim.is_expired(timestamp(state.now)) {
                     steps.extend(
                         [Order::Retry, Order::Cancel].map(|order| Step::Order(*key, order)),
@@ -451,6 +469,7 @@ impl World {
             }
             Step::Crash(handler) => {
                 state.left.faults -= 1;
+                self.see_death(&state, *handler);
                 self.cut_off(&mut state, *handler);
                 state.handlers[*handler] = None;
             }
@@ -463,7 +482,7 @@ impl World {
             Step::End(flight, fails) => {
                 let flight = state.flights.remove(*flight);
                 let content = self.contents.get(flight.content);
-                let sent = self.keys.get(flight.payload);
+                let sent = self.payloads.get(flight.payload);
                 self.end(&mut state, &content, None, &sent, Vec::new(), *fails);
             }
             Step::Redrive(nth) => {
@@ -471,8 +490,7 @@ impl World {
                 let letter = self.contents.get(state.letters.remove(*nth));
                 state.fates[letter.event].letters -= 1;
                 let id = format!("id-{}", state.numbered);
-                let target = self.target(letter.event);
-                let key = self.keys.number(format!("{target}/{id}"));
+                let key = self.key(letter.event, &id);
                 let now = state.now;
                 let failure = Failure {
                     key,
@@ -493,8 +511,12 @@ impl World {
                 let waits =
                     state.messages.iter().map(|it| it.visible_at).filter(|at| *at > state.now);
                 state.now = waits.min().unwrap_or(state.now);
+                state.stale.clear();
             }
             Step::Late => self.late(&mut state)?,
+        }
+        if state.left.faults == 0 {
+            state.stale.clear();
         }
         self.check_all(&state)?;
         Ok(state)
@@ -514,14 +536,16 @@ impl World {
         let mut key = format!("run-{name} {now}");
         for message in state.messages.iter_mut().filter(|it| numbers.contains(&it.number)) {
             message.receives += 1;
+            message.is_unknown = false;
             message.visible_at = now + 6 * self.scope.timeout;
             let first_at = *message.first_at.get_or_insert(now);
             let content = self.contents.get(message.content);
+            let trace = self.trace(content.event);
             if message.receives > 40 {
                 return Err(Broken("Ends", format!("{} was received 40 times", content.id)));
             }
             key += &format!(" {message:?}");
-            event.records.push(received(message, &content, first_at));
+            event.records.push(received(message, &content, first_at, trace));
             batch.push((message.number, message.content, message.receives));
         }
         let deadline = now + self.scope.timeout;
@@ -533,6 +557,7 @@ impl World {
             deadline,
             batch,
             is_hit: false,
+            is_refused: false,
             knows_pause: state.is_paused,
             circuit: state.circuit,
             acted: Vec::new(),
@@ -568,16 +593,18 @@ impl World {
     /// An operator writes an order into the item of an event that waits, and makes its message visible.
     fn order(&mut self, state: &mut State, key: u32, order: Order) {
         state.left.orders -= 1;
-        let Some(number) = state.items.get_mut(&key) else { return };
+        let Some(number) = state.items.get(&key) else { return };
         let item = self.items.get(*number);
         let token = Token {
-            generation: item.claim.token.generation + 1,
+            generation: item.known.claim.token.generation + 1,
             owner: format!("operator-{}", state.left.orders),
         };
         let expires_at = timestamp(ORDER_KEPT_UNTIL);
-        let claim = Claim { token, order: Some(order), expires_at, ..item.claim.clone() };
+        let claim = Claim { token, order: Some(order), expires_at, ..item.known.claim.clone() };
         let handle = item.waiting.clone().and_then(|(_, handle)| handle);
-        *number = self.items.number(Item { claim, waiting: item.waiting.clone() });
+        let known = Known { claim, ..item.known.clone() };
+        let next = self.items.number(Item { known, waiting: item.waiting.clone() });
+        self.write(state, key, Some(next));
         let hides = |it: &Request| matches!(it, Request::Hide { changes, .. } if changes.iter().any(|it| Some(&it.0) == handle.as_ref()));
         let mut runs = state.handlers.iter().flatten().map(|run| self.machine.node(run.node));
         let may_wait = runs.any(|node| node.calls.iter().any(|(.., call)| hides(call)));
@@ -594,12 +621,23 @@ impl World {
     fn cut_off(&self, state: &mut State, handler: usize) {
         let Some(run) = &mut state.handlers[handler] else { return };
         run.is_hit = true;
-        state.sent.values_mut().filter(|it| it.run == run.name).for_each(|it| it.is_hit = true);
-        for key in &run.acted {
-            let item = state.items.get(key).map(|item| self.items.get(*item));
-            if item.is_none_or(|item| item.claim.state != ClaimState::Done) {
-                state.acts.entry(*key).or_default().may_repeat = true;
+        let (name, acted) = (run.name, run.acted.clone());
+        for key in acted {
+            if !self.is_marked(state, key) {
+                state.acts.entry(key).or_default().may_repeat = true;
             }
+        }
+        self.doubt(state, name);
+    }
+
+    /// Writes an item, or removes it.
+    pub fn write(&self, state: &mut State, key: u32, next: Option<u32>) {
+        let before = match next {
+            Some(next) => state.items.insert(key, next),
+            None => state.items.remove(&key),
+        };
+        if self.is_transparent() || self.registers() {
+            state.stale.entry(key).or_insert(before);
         }
     }
 
@@ -610,13 +648,14 @@ impl World {
             .flat_map(|run| [self.machine.node(run.node).wakes_at, Some(run.deadline)])
             .flatten();
         let leases =
-            state.items.values().filter_map(|item| match self.items.get(*item).claim.state {
+            state.items.values().filter_map(|item| match self.items.get(*item).known.claim.state {
                 ClaimState::Held { until } => Some(millis(until)),
-                ClaimState::Waiting | ClaimState::Done => None,
+                ClaimState::Noted | ClaimState::Waiting | ClaimState::Done => None,
             });
         let moments = state.messages.iter().map(|it| it.visible_at).chain(ends).chain(leases);
         let Some(next) = moments.filter(|at| *at > state.now).min() else { return Ok(()) };
         state.now = next;
+        state.stale.clear();
         for handler in 0..state.handlers.len() {
             self.cut_off(state, handler);
             let Some(run) = &mut state.handlers[handler] else { continue };
@@ -639,14 +678,19 @@ impl World {
 }
 
 /// A message as a handler receives it.
-fn received(message: &Message, content: &Content, first_at: Millis) -> SqsMessage {
+fn received(
+    message: &Message,
+    content: &Content,
+    first_at: Millis,
+    trace: Option<String>,
+) -> SqsMessage {
     let absolute = |at: Millis| timestamp(at).timestamp_millis().to_string();
     let mut system = vec![
         ("ApproximateReceiveCount", message.receives.to_string()),
         ("SentTimestamp", absolute(message.sent_at)),
         ("ApproximateFirstReceiveTimestamp", absolute(first_at)),
-        ("AWSTraceHeader", trace(content.event)),
     ];
+    system.extend(trace.map(|trace| ("AWSTraceHeader", trace)));
     if content.form == Form::Moved {
         system.push(("DeadLetterQueueSourceArn", QUEUE.to_owned()));
     }

@@ -20,17 +20,15 @@ pub enum Id {
 }
 
 impl Id {
+    /// No other id is before this one.
+    pub const FIRST: Self = Self::Uuid(Uuid::nil());
+
     fn text<'a>(&'a self, buffer: &'a mut [u8; Hyphenated::LENGTH]) -> Cow<'a, str> {
         match self {
             Self::Uuid(uuid) => Cow::Borrowed(uuid.as_hyphenated().encode_lower(buffer)),
             Self::Numbered(uuid, number) => format!("{uuid}/{number}").into(),
             Self::Other(text) => Cow::Borrowed(text),
         }
-    }
-
-    /// What `text` has before this id.
-    pub fn before<'a>(&self, text: &'a str) -> Option<&'a str> {
-        text.strip_suffix(&*self.text(&mut [0; Hyphenated::LENGTH]))
     }
 }
 

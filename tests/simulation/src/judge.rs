@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::{Timestamp, time::between};
+use comeback_core::{Timestamp, envelope::RetryMetadata, time::between};
 use comeback_local_model::sqs::{MessageAttribute, Outgoing};
 use rustc_hash::FxHashMap;
 
@@ -109,11 +109,11 @@ pub struct Judge {
     known_circuits: FxHashMap<u64, BTreeMap<String, Known>>,
     /// The targets with events since the last fault, by ARN.
     fault_free: FxHashMap<String, FaultFree>,
-    /// What was sent without an envelope, by the request ids of these invocations, and what the notes are about, by
-    /// their keys.
-    sendings: Vec<Sent>,
+    /// The calls without an envelope, those that have started each run, and what runs have taken, of which it is also
+    /// known whether a caller's envelope is where it began.
+    sent: Vec<Sent>,
     sent_as: FxHashMap<Id, usize>,
-    noted: FxHashMap<String, usize>,
+    adopted: FxHashMap<Id, (RetryMetadata, bool)>,
     /// The parts of notices of several objects, by their cases.
     joined: FxHashMap<usize, Vec<Part>>,
     /// The number of answers that handlers have received.

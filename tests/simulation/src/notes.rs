@@ -104,16 +104,16 @@ pub enum Check {
     BringsForward,
     /// No event is held back once events have come for long without a fault.
     ClosesInTheEnd,
-    /// A failure that may be of a retry without an envelope is judged once its notes were read, and not before.
+    /// A failure that may be of a retry without an envelope is judged once the ledger was asked, and not before.
     RecallsFirst,
-    /// A failure continues the invocation of which it is, unless a counted fault let another failure take its sending.
+    /// An event makes its own attempts, all of them: each failure continues the run of which it is, with its attempt,
+    /// age and id, unless nobody could know.
     RecallsTruly,
-    /// What is to be sent without an envelope is noted before, and every note says the truth.
-    NotesTruly,
-    /// A sending stays as long as the record of its invocation may need it, and no longer.
-    SendingsStay,
-    /// A sending is taken only when its sender writes no note any more, once, and by what may be its failure.
-    AdoptsOrphans,
+    /// No failure inherits from a call that was not accepted, whose run is known, whose sender may live, or whose trace
+    /// is another.
+    InheritsNothing,
+    /// A call that was surely refused leaves nothing open.
+    RefusedLeavesNothing,
     /// A failure whose note may be about to be written waits for it, no longer than its sender may live.
     WaitsForNote,
     /// A failure whose record lies in a bucket is judged once its record was read, and not before.
@@ -267,6 +267,11 @@ pub enum Fault {
     CallLate,
     /// A call had its effect twice.
     CallRepeated,
+    /// The SDK has made a call for an invocation again, after another that has failed.
+    InvokeRepeated,
+    /// Lambda did not pass on the root of a trace, or passed on another.
+    RootLost,
+    RootChanged,
     /// A call was never answered, not even by a timeout.
     CallHung,
     /// A single entry of a visibility change was refused.
@@ -289,8 +294,6 @@ pub enum Fault {
     LedgerDenied,
     /// The ledger answered a call late, but without an error.
     LedgerSlow,
-    /// A transaction of the ledger was cancelled because of another one.
-    TransactionConflict,
     /// A look-up missed the latest writes.
     LookUpLate,
     /// An item of the ledger was written by something other than a handler.

@@ -76,6 +76,13 @@ pub struct Plan {
     pub equal: f64,
     #[serde(skip)]
     pub fast: f64,
+    /// The share of events whose trace has no root, and of those that are sent in one trace with others.
+    #[serde(skip)]
+    pub rootless: f64,
+    #[serde(skip)]
+    pub shared: f64,
+    /// How many runs a handler reads at once, if not as many as in production.
+    pub page: Option<usize>,
     /// The share of events whose payload looks like an envelope once it is taken out of one.
     #[serde(skip)]
     pub nested: f64,

@@ -134,6 +134,7 @@ struct World {
 impl World {
     fn new(plan: Rc<Plan>, how: How, is_story_written: bool) -> Self {
         let began_at = at_millis(BEGAN_AT);
+        let is_told = matches!(how, How::Told(_));
         let clock = Rc::new(Cell::new(began_at));
         let dice = Dice::seeded(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1);
         let mut choices = Choices::new(how, dice, Rc::clone(&clock));
@@ -147,7 +148,8 @@ impl World {
             judge: Judge::new(Rc::clone(&plan), is_story_written),
             home: build::home(),
             counted: BTreeMap::new(),
-            table: Table::new(plan.rates.contains_key(&Fault::InFlightLate)),
+            // A script tells its faults, and has no rates.
+            table: Table::new(is_told || plan.rates.contains_key(&Fault::InFlightLate)),
             circuits: build::circuits(&plan),
             runs: BTreeMap::new(),
             idle: plan.handlers.iter().map(|_| Vec::new()).collect(),

@@ -95,7 +95,7 @@ pub struct Switched {
 
 /// Sends this many events through a new system.
 pub async fn soak(events: usize, backoff_seconds: i64) -> Switched {
-    let cloud = Cloud::with_tables().await;
+    let cloud = Cloud::with_tables(60).await;
     let tables = table::create(&cloud.endpoint).await;
     let down = std::env::temp_dir().join(format!("comeback-{}-down", std::process::id()));
     fs::write(&down, "").unwrap();

@@ -11,7 +11,7 @@ pub const NAME: &str = "ledger";
 /// Creates the ledger in the DynamoDB at this endpoint, and returns a client of it.
 pub async fn create(endpoint: &str) -> Client {
     let client = Client::new(&config(endpoint));
-    moto::create_table(&client, NAME, "id").await;
+    moto::create_register(&client, NAME).await;
     client
 }
 
@@ -22,9 +22,8 @@ pub async fn notes(tables: &Client) -> HashMap<String, Value> {
     while let Some(item) = pages.next().await {
         let mut item = item.unwrap();
         let mut text = |name: &str| item.remove(name)?.as_s().cloned().ok();
-        let (Some(id), Some(metadata)) = (text("id"), text("metadata")) else { continue };
-        if let Some((_, run)) = id.strip_prefix("note/").and_then(|key| key.rsplit_once('/')) {
-            notes.insert(run.to_owned(), serde_json::from_str(&metadata).unwrap());
+        if let (Some(run), Some(metadata)) = (text("run"), text("metadata")) {
+            notes.insert(run, serde_json::from_str(&metadata).unwrap());
         }
     }
     notes

@@ -23,9 +23,9 @@ use comeback_core::{
     envelope::RetryMetadata,
     fault::{
         FaultKind, InvokeFault, RecordFault, StoreFault, classify, classify_read, classify_send,
-        store_fault_passes,
+        may_be_accepted, store_fault_passes,
     },
-    note::{self, Change, Keys, Sending},
+    lineage::{self, Call, Key, Known, Siblings},
     notice::Location,
     register::Waiting,
     settings::Settings,
@@ -68,16 +68,28 @@ pub enum Request {
     },
     Letters(Vec<DeadLetter<'static>>),
     Invoke(Invoke),
-    Replace(Box<Replace>),
+    Write(Box<Write>),
+    /// Note what is known of a run that was accepted.
+    Note {
+        key: Key,
+        known: Box<Known>,
+    },
+    /// Take a call, which is in the item with this key, for the one that has started the `run`.
+    Take {
+        key: Key,
+        call: String,
+        run: String,
+    },
+    /// Read the runs with the target and the payload of this one, consistently.
+    Siblings {
+        key: Key,
+        only_children: bool,
+    },
     /// Read items of the ledger.
     LookUp {
-        events: Vec<String>,
+        runs: Vec<Key>,
         targets: Vec<String>,
     },
-    /// Read the notes for these failure records.
-    Recall(Vec<Keys>),
-    /// Change the notes, if the sending that this removes is still there.
-    Adopt(Noting),
     Exchange(Exchange),
     /// List the events of a target that wait in flight.
     List {
@@ -102,10 +114,11 @@ impl Request {
             Self::Again { .. } => "send again",
             Self::Letters(_) => "dead letter",
             Self::Invoke(_) => "invoke",
-            Self::Replace(_) => "claim",
+            Self::Write(_) => "claim",
+            Self::Note { .. } => "note",
+            Self::Take { .. } => "take",
+            Self::Siblings { .. } => "recall",
             Self::LookUp { .. } => "look up",
-            Self::Recall(_) => "recall",
-            Self::Adopt(_) => "adopt",
             Self::Exchange(_) => "circuit",
             Self::List { .. } => "list",
             Self::Minutes { .. } => "minutes",
@@ -141,43 +154,19 @@ impl Origin {
     }
 }
 
-/// A conditional write to the ledger, which replaces one claim by another.
+/// A conditional write to the item of a run. It leaves the note as it is, and all calls that it doesn't name.
 #[derive(Clone, Debug)]
-pub struct Replace {
-    pub key: String,
+pub struct Write {
+    pub key: Key,
     pub seen: Option<Claim>,
+    /// `None` removes the item.
     pub next: Option<Claim>,
     /// What is written beside the claim of an event that waits.
     pub waiting: Option<Entry>,
-    /// The change of the notes in the same transaction.
-    pub noting: Option<Noting>,
-}
-
-/// A change of the notes.
-#[derive(Clone, Debug)]
-pub struct Noting {
-    /// The note that is written, with its key.
-    pub note: Option<(String, RetryMetadata)>,
-    pub sendings: String,
-    pub sender: String,
-    /// What the sender sends; `None` removes it.
-    pub sending: Option<Sending>,
-    pub over: Vec<String>,
-    /// When all of this has expired.
-    pub expires_at: Timestamp,
-}
-
-impl Noting {
-    fn of(change: &Change<'_>) -> Self {
-        Self {
-            note: change.note.as_ref().map(|(key, metadata)| (key.clone(), (*metadata).clone())),
-            sendings: change.sendings.to_owned(),
-            sender: change.sender.to_owned(),
-            sending: change.sending.as_deref().cloned(),
-            over: change.over.to_vec(),
-            expires_at: change.expires_at,
-        }
-    }
+    /// What is noted of the run itself.
+    pub metadata: Option<RetryMetadata>,
+    pub calls: Vec<Call>,
+    pub removed: Vec<String>,
 }
 
 /// An entry of the register. Its receipt handle is the one of its message in flight.
@@ -210,7 +199,7 @@ pub enum Found {
     Count(u64),
     /// [`Notes`], in order.
     Notes {
-        events: BTreeMap<String, Entered>,
+        runs: BTreeMap<Key, Entered>,
         paused: BTreeSet<String>,
         circuits: BTreeMap<String, Stored>,
     },
@@ -218,17 +207,17 @@ pub enum Found {
     Circuit(Stored),
     Listed(Vec<Listed>),
     Minutes(Vec<Minute>),
-    /// What there is for each failure record, in order.
-    Recalled(Vec<note::Found>),
-    /// The request id of the invocation, and whether Lambda may have accepted another one for the same call.
+    Siblings(Siblings),
+    /// The request id of the run, and how many earlier calls for it Lambda may have accepted, too: the SDK repeats a
+    /// call by itself.
     Accepted {
         request_id: String,
-        is_repeated: bool,
+        unanswered: u32,
     },
-    /// The call was refused, and Lambda may have accepted an earlier one that was made for it.
-    MaybeAccepted,
-    /// Whether the sending was still there.
-    Adopted(bool),
+    /// The last call was refused, and Lambda may have accepted so many earlier ones.
+    Unanswered(u32),
+    /// Whether the call is taken by this run.
+    Taken(bool),
 }
 
 impl From<Result<Found, Refusal>> for Reply {
@@ -254,8 +243,8 @@ pub struct Refusal {
     pub retry_after: Option<Duration>,
     /// How the contract classifies the fault, if that makes a difference for this call.
     pub kind: Option<FaultKind>,
-    /// The claim that the ledger has instead of the expected one.
-    pub found: Option<Option<Claim>>,
+    /// The item that the ledger has instead of the expected claim.
+    pub found: Option<Option<Box<Known>>>,
 }
 
 impl Refusal {
@@ -340,25 +329,6 @@ impl Port {
     async fn read(&self, request: Request) -> Result<Found, Refusal> {
         let Reply { entries, found } = self.ask(request).await;
         entries.into_iter().collect::<Answer>().map(|()| found)
-    }
-
-    async fn write(
-        &self,
-        key: &str,
-        seen: Option<&Claim>,
-        next: Option<&Claim>,
-        waiting: Option<Entry>,
-        change: Option<&Change<'_>>,
-    ) -> Result<(), NotReplaced> {
-        let noting = change.map(Noting::of);
-        let (seen, next) = (seen.cloned(), next.cloned());
-        let replace = Replace { key: key.to_owned(), seen, next, waiting, noting };
-        self.ask_once(Request::Replace(Box::new(replace))).await.map_err(|refusal| {
-            match refusal.found {
-                Some(found) => NotReplaced::Changed(found),
-                None => NotReplaced::Fault(refusal.into()),
-            }
-        })
     }
 }
 
@@ -460,21 +430,24 @@ impl Functions for Port {
             origin: Origin::of(invocation.trace_header),
         };
         let Reply { entries, found } = self.ask(Request::Invoke(invoke)).await;
-        let answer = entries.into_iter().collect::<Answer>().map_err(|refusal| InvokeFault {
+        let answer = entries.into_iter().collect::<Answer>();
+        let status = answer.as_ref().err().and_then(|refusal| refusal.status);
+        let answer = answer.map_err(|refusal| InvokeFault {
             kind: classify(refusal.code, refusal.status, "", refusal.retry_after),
             code: refusal.code.map(str::to_owned),
             message: MESSAGE.to_owned(),
         });
         match (answer, found) {
-            (Ok(()), Found::Accepted { request_id, is_repeated }) => {
-                Invoked { answer: Ok(Some(request_id)), may_be_accepted_unseen: is_repeated }
+            (Ok(()), Found::Accepted { request_id, unanswered }) => {
+                Invoked { answer: Ok(Some(request_id)), unanswered }
             }
-            (Ok(()), _) => Invoked { answer: Ok(None), may_be_accepted_unseen: false },
-            (Err(fault), found) => Invoked {
-                may_be_accepted_unseen: fault.may_be_accepted()
-                    || matches!(found, Found::MaybeAccepted),
-                answer: Err(fault),
-            },
+            (Ok(()), _) => Invoked { answer: Ok(None), unanswered: 0 },
+            (Err(fault), found) => {
+                let earlier = if let Found::Unanswered(earlier) = found { earlier } else { 0 };
+                let unanswered =
+                    earlier + u32::from(may_be_accepted(fault.code.as_deref(), status));
+                Invoked { answer: Err(fault), unanswered }
+            }
         }
     }
 
@@ -490,25 +463,8 @@ impl Functions for Port {
 }
 
 impl Ledger for Port {
-    async fn replace(
-        &self,
-        key: &str,
-        seen: Option<&Claim>,
-        next: Option<&Claim>,
-        change: Option<&Change<'_>>,
-    ) -> Result<(), NotReplaced> {
-        self.write(key, seen, next, None, change).await
-    }
-
-    async fn enter(
-        &self,
-        key: &str,
-        seen: Option<&Claim>,
-        next: &Claim,
-        waiting: &Waiting<'_>,
-        change: Option<&Change<'_>>,
-    ) -> Result<(), NotReplaced> {
-        let entry = Entry {
+    async fn write(&self, key: &Key, write: &lineage::Write<'_>) -> Result<(), NotReplaced> {
+        let entry = |waiting: &Waiting<'_>| Entry {
             target: waiting.target.to_owned(),
             queue_url: waiting.queue_url.to_owned(),
             event_id: waiting.event_id.to_owned(),
@@ -516,34 +472,54 @@ impl Ledger for Port {
             due: waiting.due,
             receipt_handle: waiting.receipt_handle.map(str::to_owned),
         };
-        self.write(key, seen, Some(next), Some(entry), change).await
+        let write = Write {
+            key: key.clone(),
+            seen: write.seen.cloned(),
+            next: write.next.cloned(),
+            waiting: write.waiting.map(entry),
+            metadata: write.metadata.cloned(),
+            calls: write.calls.to_vec(),
+            removed: write.removed.to_vec(),
+        };
+        self.ask_once(Request::Write(Box::new(write))).await.map_err(|refusal| {
+            match refusal.found {
+                Some(found) => NotReplaced::Changed(found),
+                None => NotReplaced::Fault(refusal.into()),
+            }
+        })
+    }
+
+    async fn note(&self, key: &Key, known: &Known) -> Result<(), StoreFault> {
+        let (key, known) = (key.clone(), Box::new(known.clone()));
+        self.ask_once(Request::Note { key, known }).await.map_err(StoreFault::from)
+    }
+
+    async fn take(&self, key: &Key, call: &str, run: &str) -> Result<bool, StoreFault> {
+        let (call, run) = (call.to_owned(), run.to_owned());
+        let found = self.read(Request::Take { key: key.clone(), call, run }).await?;
+        Ok(matches!(found, Found::Taken(true)))
+    }
+
+    async fn siblings(&self, key: &Key, only_children: bool) -> Result<Siblings, StoreFault> {
+        let found = self.read(Request::Siblings { key: key.clone(), only_children }).await?;
+        Ok(if let Found::Siblings(siblings) = found { siblings } else { Siblings::default() })
     }
 
     async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
-        let mut events: Vec<_> = wanted.events.iter().cloned().collect();
+        let mut runs: Vec<_> = wanted.runs.iter().cloned().collect();
         let mut targets: Vec<_> = wanted.targets.iter().map(|&target| target.to_owned()).collect();
-        events.sort_unstable();
+        runs.sort_unstable();
         targets.sort_unstable();
-        let found = self.read(Request::LookUp { events, targets }).await?;
-        Ok(if let Found::Notes { events, paused, circuits } = found {
+        let found = self.read(Request::LookUp { runs, targets }).await?;
+        Ok(if let Found::Notes { runs, paused, circuits } = found {
             Notes {
-                events: events.into_iter().collect(),
+                runs: runs.into_iter().collect(),
                 paused: paused.into_iter().collect(),
                 circuits: circuits.into_iter().collect(),
             }
         } else {
             Notes::default()
         })
-    }
-
-    async fn recall(&self, wanted: &[Keys]) -> Result<Vec<note::Found>, StoreFault> {
-        let found = self.read(Request::Recall(wanted.to_vec())).await?;
-        Ok(if let Found::Recalled(found) = found { found } else { Vec::new() })
-    }
-
-    async fn adopt(&self, change: &Change<'_>) -> Result<bool, StoreFault> {
-        let found = self.read(Request::Adopt(Noting::of(change))).await?;
-        Ok(matches!(found, Found::Adopted(true)))
     }
 
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {

@@ -35,7 +35,7 @@ async fn an_invocation_is_asynchronous_with_the_tenant_the_execution_and_the_tra
     let trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:3";
     let invoked = invoke(&endpoint, Some(trace)).await;
     let id = Some("r-2".to_owned());
-    assert_eq!(invoked, Invoked { answer: Ok(id), may_be_accepted_unseen: false });
+    assert_eq!(invoked, Invoked { answer: Ok(id), unanswered: 0 });
     let asked = asked.await.unwrap();
     let path = "/2015-03-31/functions/arn%3Aaws%3Alambda%3Aus-east-1%3A123456789012%3Afunction%3Aorders%3A%24LATEST/invocations";
     assert!(asked.starts_with(&format!("POST {path} ")), "{asked}");
@@ -60,38 +60,58 @@ async fn every_answer_of_lambda_is_taken_for_what_it_is() {
         (503, "", "", transient(None), true),
         (500, "ServiceException", "", transient(None), true),
         (502, "KMSDisabledException", "", FaultKind::Configuration, false),
+        (502, "ENINotReadyException", "", transient(None), false),
         (413, "RequestTooLargeException", "", FaultKind::Refused(Reason::PayloadTooLarge), false),
     ];
-    for (status, code, headers, kind, may_be_accepted_unseen) in table {
+    for (status, code, headers, kind, may_be_accepted) in table {
         let headers = format!("x-amzn-errortype: {code}\r\n{headers}");
         let (endpoint, _asked) = answering(response(status, &headers, r#"{"message":"no"}"#)).await;
         let invoked = invoke(&endpoint, None).await;
-        assert_eq!(invoked.may_be_accepted_unseen, may_be_accepted_unseen, "{status} {code}");
+        assert_eq!(invoked.unanswered, u32::from(may_be_accepted), "{status} {code}");
         assert_eq!(invoked.answer.unwrap_err().kind, kind, "{status} {code}");
     }
 }
 
+/// The SDK repeats a call by itself.
 #[tokio::test]
-async fn an_invocation_whose_answer_is_lost_is_made_again_at_once_whether_or_not_it_was_accepted() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let lambda = tokio::spawn(async move {
-        let closed = response(500, "connection: close\r\n", "{}");
-        let mut payloads = Vec::new();
-        for answer in [None, Some(closed), Some(response(202, "", ""))] {
-            let (request, mut stream) = request(&listener).await;
-            if let Some(answer) = answer {
-                stream.write_all(answer.as_bytes()).await.unwrap();
+async fn each_call_for_an_invocation_is_judged_by_its_own_answer() {
+    let accepted = (202, "x-amzn-requestid: r-2\r\n");
+    let throttled = (429, "x-amzn-errortype: TooManyRequestsException:\r\n");
+    let (broken, reset) = ((503, ""), (0, ""));
+    for (answers, is_accepted, unanswered) in [
+        (vec![accepted], true, 0),
+        (vec![throttled, accepted], true, 0),
+        (vec![throttled, throttled, throttled], false, 0),
+        (vec![broken, accepted], true, 1),
+        (vec![reset, accepted], true, 1),
+        (vec![reset, broken, accepted], true, 2),
+        (vec![throttled, broken, accepted], true, 1),
+        (vec![broken, reset, throttled], false, 2),
+        (vec![broken, broken, broken], false, 3),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let script = answers.clone();
+        let lambda = tokio::spawn(async move {
+            let mut payloads = Vec::new();
+            for (status, headers) in script {
+                let (request, mut stream) = request(&listener).await;
+                if status > 0 {
+                    let headers = format!("connection: close\r\n{headers}");
+                    let answer = response(status, &headers, "{}");
+                    stream.write_all(answer.as_bytes()).await.unwrap();
+                }
+                payloads.push(request.split_once("\r\n\r\n").unwrap().1.to_owned());
             }
-            payloads.push(request.split_once("\r\n\r\n").unwrap().1.to_owned());
-        }
-        payloads
-    });
-    let retries = RetryConfig::standard().with_initial_backoff(Duration::from_millis(1));
-    let aws = config(&endpoint).to_builder().retry_config(retries).build();
-    let invoked = invoke_with(&aws, None).await;
-    assert!(invoked.answer.is_ok() && invoked.may_be_accepted_unseen, "{invoked:?}");
-    assert_eq!(lambda.await.unwrap(), [PAYLOAD; 3]);
+            payloads
+        });
+        let retries = RetryConfig::standard().with_initial_backoff(Duration::from_millis(1));
+        let aws = config(&endpoint).to_builder().retry_config(retries).build();
+        let invoked = invoke_with(&aws, None).await;
+        assert_eq!(invoked.answer.is_ok(), is_accepted, "{answers:?}");
+        assert_eq!(invoked.unanswered, unanswered, "{answers:?}");
+        assert_eq!(lambda.await.unwrap(), vec![PAYLOAD; answers.len()]);
+    }
 }
 
 #[tokio::test]

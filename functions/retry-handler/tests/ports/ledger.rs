@@ -20,10 +20,11 @@ use aws_smithy_types::body::SdkBody;
 use comeback_core::{
     Attempt, Timestamp,
     claim::{Claim, Order, State, Token},
-    register::Waiting,
+    lineage::{Key, Write},
+    register::{Waiting, target_key},
     time::at_millis,
 };
-use comeback_dynamodb::register;
+use comeback_dynamodb::{primary, register};
 use comeback_flow::ports::{Ledger, Listed, NotExchanged, NotReplaced, Notes, Stored, Wanted};
 use moto::{create_register, create_table};
 use retry_handler::DynamoLedger;
@@ -66,6 +67,30 @@ fn waiting(due: u64, receipt_handle: Option<&str>) -> Waiting<'_> {
     }
 }
 
+fn key(run: &str) -> Key {
+    Key { id: "arn/digest".to_owned(), run: run.to_owned() }
+}
+
+async fn replace(
+    ledger: &DynamoLedger,
+    run: &str,
+    seen: Option<&Claim>,
+    next: Option<&Claim>,
+) -> Result<(), NotReplaced> {
+    ledger.write(&key(run), &Write { seen, next, ..Write::default() }).await
+}
+
+async fn enter(
+    ledger: &DynamoLedger,
+    run: &str,
+    seen: Option<&Claim>,
+    next: &Claim,
+    waiting: &Waiting<'_>,
+) -> Result<(), NotReplaced> {
+    let write = Write { seen, next: Some(next), waiting: Some(waiting), ..Write::default() };
+    ledger.write(&key(run), &write).await
+}
+
 fn waits(seen: Option<&Claim>) -> Claim {
     Claim::waiting("handler/0".to_owned(), seen, at_millis(FAR))
 }
@@ -73,11 +98,12 @@ fn waits(seen: Option<&Claim>) -> Claim {
 #[tokio::test]
 async fn the_item_of_an_event_that_waits_is_its_claim_with_what_an_operator_needs() {
     let (client, register) = register("items").await;
-    register.enter("soon", None, &waits(None), &waiting(1, Some("handle")), None).await.unwrap();
+    enter(&register, "soon", None, &waits(None), &waiting(1, Some("handle"))).await.unwrap();
     let text = |value: &str| AttributeValue::S(value.to_owned());
     let number = |value: &str| AttributeValue::N(value.to_owned());
     let expected = HashMap::from([
-        ("id", text("soon")),
+        ("id", text("arn/digest")),
+        ("run", text("soon")),
         ("state", text("waiting")),
         ("owner", text("handler/0")),
         ("generation", number("1")),
@@ -91,7 +117,8 @@ async fn the_item_of_an_event_that_waits_is_its_claim_with_what_an_operator_need
         ("error_type", text("Down")),
         ("receipt_handle", text("handle")),
     ]);
-    let got = client.get_item().table_name("items").key("id", text("soon")).send().await.unwrap();
+    let got = client.get_item().table_name("items").set_key(Some(primary(&key("soon"))));
+    let got = got.send().await.unwrap();
     let item = got.item.unwrap();
     let item = item.iter().map(|(name, value)| (name.as_str(), value.clone()));
     assert_eq!(item.collect::<HashMap<_, _>>(), expected);
@@ -101,46 +128,48 @@ async fn the_item_of_an_event_that_waits_is_its_claim_with_what_an_operator_need
 async fn of_a_wait_and_an_order_the_first_write_wins() {
     let (client, register) = register("orders").await;
     let first = waits(None);
-    register.enter("a", None, &first, &waiting(1, Some("handle")), None).await.unwrap();
+    enter(&register, "a", None, &first, &waiting(1, Some("handle"))).await.unwrap();
     let order = client.update_item().table_name("orders");
-    let order = register::order(order, "a", Order::Cancel, "operator", at_millis(FAR));
+    let order = register::order(order, &key("a"), Order::Cancel, "operator", at_millis(FAR));
     order.clone().send().await.unwrap();
-    let late = register.replace("a", Some(&first), Some(&held("handler/1", 2)), None).await;
+    let late = replace(&register, "a", Some(&first), Some(&held("handler/1", 2))).await;
     let Err(NotReplaced::Changed(Some(there))) = late else { panic!("{late:?}") };
+    let there = there.claim;
     assert_eq!((there.state, there.order), (State::Waiting, Some(Order::Cancel)));
-    register.replace("a", Some(&there), Some(&held("handler/1", 2)), None).await.unwrap();
+    replace(&register, "a", Some(&there), Some(&held("handler/1", 2))).await.unwrap();
     assert!(order.send().await.is_err(), "a handler acts by now");
 }
 
 #[tokio::test]
 async fn one_call_reads_the_items_of_events_and_targets() {
     let (client, register) = register("read").await;
-    register.enter("flying", None, &waits(None), &waiting(7, Some("handle")), None).await.unwrap();
-    register.enter("delayed", None, &waits(None), &waiting(7, None), None).await.unwrap();
-    register.replace("held", None, Some(&held("handler/1", 2)), None).await.unwrap();
+    enter(&register, "flying", None, &waits(None), &waiting(7, Some("handle"))).await.unwrap();
+    enter(&register, "delayed", None, &waits(None), &waiting(7, None)).await.unwrap();
+    replace(&register, "held", None, Some(&held("handler/1", 2))).await.unwrap();
     for (target, name) in [(TARGET, "paused_at"), (OTHER, "else")] {
         client
             .put_item()
             .table_name("read")
-            .item("id", AttributeValue::S(format!("target/{target}")))
+            .set_item(Some(primary(&target_key(target))))
             .item(name, AttributeValue::N("1".to_owned()))
             .send()
             .await
             .unwrap();
     }
     let foreign = client.put_item().table_name("read");
-    foreign.item("id", AttributeValue::S("foreign".to_owned())).send().await.unwrap();
+    foreign.set_item(Some(primary(&key("foreign")))).send().await.unwrap();
     let wanted = Wanted {
-        events: ["flying", "delayed", "held", "absent", "foreign"].map(str::to_owned).into(),
+        runs: ["flying", "delayed", "held", "absent", "foreign"].map(key).into(),
         targets: HashSet::from([TARGET, OTHER]),
     };
-    let Notes { events, paused, .. } = register.look_up(&wanted).await.unwrap();
+    let Notes { runs, paused, .. } = register.look_up(&wanted).await.unwrap();
     assert_eq!(paused, HashSet::from([TARGET.to_owned()]));
-    let found = |key: &str| events.get(key).map(|it| (it.claim.clone(), it.delayed_until));
+    let found =
+        |run: &str| runs.get(&key(run)).map(|it| (it.known.claim.clone(), it.delayed_until));
     assert_eq!(found("flying"), Some((waits(None), None)));
     assert_eq!(found("delayed"), Some((waits(None), Some(at_millis(7)))));
     assert_eq!(found("held"), Some((held("handler/1", 2), None)));
-    assert_eq!(events.len(), 3);
+    assert_eq!(runs.len(), 3);
 }
 
 /// One more than three calls read.
@@ -148,18 +177,18 @@ async fn one_call_reads_the_items_of_events_and_targets() {
 async fn a_pause_is_found_in_a_batch_of_any_size() {
     let (client, register) = register("read-many").await;
     for event in ["event 0", "event 150", "event 299"] {
-        register.enter(event, None, &waits(None), &waiting(7, Some("handle")), None).await.unwrap();
+        enter(&register, event, None, &waits(None), &waiting(7, Some("handle"))).await.unwrap();
     }
     let pause = client.put_item().table_name("read-many");
-    let pause = pause.item("id", AttributeValue::S(format!("target/{TARGET}")));
+    let pause = pause.set_item(Some(primary(&target_key(TARGET))));
     pause.item("paused_at", AttributeValue::N("1".to_owned())).send().await.unwrap();
     let wanted = Wanted {
-        events: (0..300).map(|nth| format!("event {nth}")).collect(),
+        runs: (0..300).map(|nth| key(&format!("event {nth}"))).collect(),
         targets: HashSet::from([TARGET]),
     };
-    let Notes { events, paused, .. } = register.look_up(&wanted).await.unwrap();
+    let Notes { runs, paused, .. } = register.look_up(&wanted).await.unwrap();
     assert_eq!(paused, HashSet::from([TARGET.to_owned()]));
-    assert_eq!(events.len(), 3);
+    assert_eq!(runs.len(), 3);
 }
 
 /// A table that gives these answers, and keeps the requests.
@@ -199,13 +228,13 @@ impl Answers {
 
 #[tokio::test(start_paused = true)]
 async fn items_that_dynamodb_leaves_out_are_read_again_until_it_seems_to_be_throttled_for_long() {
-    let paused = format!(r#"[{{"id":{{"S":"target/{TARGET}"}},"paused_at":{{"N":"1"}}}}]"#);
-    let left = format!(r#"{{"claims":{{"Keys":[{{"id":{{"S":"target/{TARGET}"}}}}]}}}}"#);
+    let of = format!(r#""id":{{"S":"target/{TARGET}"}},"run":{{"S":"target"}}"#);
+    let paused = format!(r#"[{{{of},"paused_at":{{"N":"1"}}}}]"#);
+    let left = format!(r#"{{"claims":{{"Keys":[{{{of}}}]}}}}"#);
     let answer = |items: &str, left: &str| {
         format!(r#"{{"Responses":{{"claims":{items}}},"UnprocessedKeys":{left}}}"#)
     };
-    let wanted =
-        Wanted { events: HashSet::from(["waits".to_owned()]), targets: HashSet::from([TARGET]) };
+    let wanted = Wanted { runs: HashSet::from([key("waits")]), targets: HashSet::from([TARGET]) };
     let answers = Answers::of([answer("[]", &left), answer(&paused, "{}")]);
     let notes = answers.ledger().look_up(&wanted).await.unwrap();
     assert_eq!(notes.paused, HashSet::from([TARGET.to_owned()]));
@@ -253,7 +282,7 @@ async fn a_circuit_is_replaced_only_in_the_version_that_was_seen_and_a_pause_lea
     let pause = client
         .update_item()
         .table_name("circuits")
-        .key("id", AttributeValue::S(format!("target/{TARGET}")))
+        .set_key(Some(primary(&target_key(TARGET))))
         .update_expression("SET paused_at = :at")
         .expression_attribute_values(":at", AttributeValue::N("1".to_owned()));
     assert_eq!(read(&ledger).await, None);
@@ -284,7 +313,7 @@ async fn events_in_flight_are_listed_by_their_due_times_until_they_are_claimed()
         ("other", OTHER, 6_000, Some("handle of other")),
     ] {
         let waiting = Waiting { target, ..waiting(due, handle) };
-        ledger.enter(key, None, &waits(None), &waiting, None).await.unwrap();
+        enter(&ledger, key, None, &waits(None), &waiting).await.unwrap();
     }
     let listed = |handles: &[&str]| {
         let listed = handles.iter().map(|&handle| Listed {
@@ -297,10 +326,10 @@ async fn events_in_flight_are_listed_by_their_due_times_until_they_are_claimed()
     assert_eq!(ledger.list(TARGET, after, 10).await, listed(&["handle of soon", "handle of late"]));
     assert_eq!(ledger.list(TARGET, after, 1).await, listed(&["handle of soon"]));
     let claim = held("handler/1", 2);
-    ledger.replace("soon", Some(&waits(None)), Some(&claim), None).await.unwrap();
+    replace(&ledger, "soon", Some(&waits(None)), Some(&claim)).await.unwrap();
     assert_eq!(ledger.list(TARGET, after, 10).await, listed(&["handle of late"]));
     let again = Waiting { due: at_millis(9_500), ..waiting(1, Some("handle of soon")) };
-    ledger.enter("soon", Some(&claim), &waits(Some(&claim)), &again, None).await.unwrap();
+    enter(&ledger, "soon", Some(&claim), &waits(Some(&claim)), &again).await.unwrap();
     assert_eq!(ledger.list(TARGET, after, 10).await, listed(&["handle of late", "handle of soon"]));
 }
 
@@ -311,7 +340,7 @@ async fn a_table_without_the_index_or_no_table_is_for_a_person_to_mend() {
     let no_index = without_index.list(TARGET, at_millis(0), 1).await.unwrap_err();
     let missing = DynamoLedger::new(&of_moto(), "missing".to_owned());
     let Err(NotReplaced::Fault(no_claims)) =
-        missing.replace("a", None, Some(&held("b", 1)), None).await
+        replace(&missing, "a", None, Some(&held("b", 1))).await
     else {
         panic!()
     };
@@ -325,11 +354,34 @@ async fn a_table_without_the_index_or_no_table_is_for_a_person_to_mend() {
     }
 }
 
+#[tokio::test]
+async fn a_table_of_an_earlier_version_is_named_with_what_to_do() {
+    create_table(&Client::new(&of_moto()), "one-key", "id").await;
+    let ledger = DynamoLedger::new(&of_moto(), "one-key".to_owned());
+    let Err(NotReplaced::Fault(no_write)) = replace(&ledger, "a", None, Some(&held("b", 1))).await
+    else {
+        panic!()
+    };
+    assert!(!no_write.passes && no_write.message.contains("create a new table"), "{no_write:?}");
+}
+
+/// DynamoDB names the table in the answer to a read even if it finds nothing.
+#[tokio::test]
+async fn an_answer_that_says_less_than_was_asked_is_a_fault_and_no_absence() {
+    let wanted = Wanted { runs: HashSet::from([key("a")]), ..Wanted::default() };
+    let fault = Answers::of(["{}".to_owned()]).ledger().look_up(&wanted).await.unwrap_err();
+    assert!(fault.passes && fault.message.contains("Responses"), "{fault:?}");
+    let empty = r#"{"Responses":{"claims":[]},"UnprocessedKeys":{}}"#.to_owned();
+    assert!(Answers::of([empty]).ledger().look_up(&wanted).await.unwrap().runs.is_empty());
+    let fault = Answers::of(["{}".to_owned()]).ledger().siblings(&key("a"), false).await;
+    assert!(fault.unwrap_err().message.contains("Items"));
+}
+
 /// Makes a first write that DynamoDB answers with `answer`.
-async fn replace(answer: String, next: Option<&Claim>) -> Result<(), NotReplaced> {
+async fn answered(answer: String, next: Option<&Claim>) -> Result<(), NotReplaced> {
     let (endpoint, _asked) = answering(answer).await;
     let ledger = DynamoLedger::new(&moto::config(&endpoint), "claims".to_owned());
-    ledger.replace("failed-request", None, next, None).await
+    replace(&ledger, "failed-request", None, next).await
 }
 
 #[tokio::test]
@@ -339,7 +391,7 @@ async fn an_item_of_another_program_is_for_a_person_to_mend() {
         r#"{{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","Item":{item}}}"#
     );
     for next in [Some(held("handler/0", 2)), None] {
-        let result = replace(response(400, JSON, &body), next.as_ref()).await;
+        let result = answered(response(400, JSON, &body), next.as_ref()).await;
         let Err(NotReplaced::Fault(fault)) = result else { panic!("{result:?}") };
         assert!(!fault.passes);
         assert_eq!(
@@ -391,8 +443,7 @@ async fn a_table_that_does_not_answer_is_given_up_sooner_than_other_services_are
         let silent = Table { is_silent: true, ..Table::default() };
         let ledger = silent.ledger(attempts, others.clone());
         let start = Instant::now();
-        let claimed =
-            ledger.replace("failed-request", None, Some(&held("handler/0", 2)), None).await;
+        let claimed = replace(&ledger, "failed-request", None, Some(&held("handler/0", 2))).await;
         let Err(NotReplaced::Fault(fault)) = claimed else { panic!("{claimed:?}") };
         assert!(fault.passes, "{fault}");
         assert_eq!(start.elapsed().as_secs(), seconds, "{attempts} attempts");
@@ -406,10 +457,10 @@ async fn a_throttled_table_delays_a_claim_and_never_an_event_that_only_has_to_be
     let ledger = throttled.ledger(3, TimeoutConfig::disabled());
     let start = Instant::now();
     let listed =
-        ledger.enter("failed-request", None, &held("handler/0", 2), &waiting(1, None), None).await;
+        enter(&ledger, "failed-request", None, &held("handler/0", 2), &waiting(1, None)).await;
     assert!(matches!(listed, Err(NotReplaced::Fault(_))), "{listed:?}");
     assert_eq!((throttled.calls.swap(0, Ordering::Relaxed), start.elapsed()), (1, Duration::ZERO));
-    let claimed = ledger.replace("failed-request", None, Some(&held("handler/0", 2)), None).await;
+    let claimed = replace(&ledger, "failed-request", None, Some(&held("handler/0", 2))).await;
     assert!(matches!(claimed, Err(NotReplaced::Fault(_))), "{claimed:?}");
     assert_eq!(throttled.calls.load(Ordering::Relaxed), 3);
 }

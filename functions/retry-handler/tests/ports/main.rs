@@ -4,9 +4,9 @@
 
 mod functions;
 mod ledger;
-mod notes;
 mod queues;
 mod records;
+mod runs;
 
 use std::sync::OnceLock;
 

@@ -6,6 +6,8 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use comeback_core::envelope::{Envelope, METADATA, RetryMetadata};
 use serde::Deserialize;
 
+use crate::events_of_runs::Of;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     pub request_id: Arc<str>,
@@ -15,6 +17,23 @@ pub struct Run {
     pub event_id: Arc<str>,
     /// The ARN of the queue that the event is a message of, if it is one. Its request ids are message ids.
     pub queue: Option<Arc<str>>,
+}
+
+impl Run {
+    /// The event that it names.
+    pub fn of(&self) -> Of {
+        Of { event_id: Arc::clone(&self.event_id), attempt: self.attempt }
+    }
+
+    /// Takes it for a run of this event.
+    pub fn join(&mut self, of: &Of) {
+        (self.event_id, self.attempt) = (Arc::clone(&of.event_id), of.attempt);
+    }
+
+    /// Whether its payload names no event, so that it is a first run, or a retry without an envelope.
+    pub fn is_nameless(&self) -> bool {
+        self.event_id == self.request_id
+    }
 }
 
 /// The event of a queue's consumer.

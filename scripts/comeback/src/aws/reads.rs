@@ -12,7 +12,7 @@ use comeback_core::arn;
 use crate::{
     account::{
         fault::Answer,
-        function::{Function, InvokeConfig, Layer, Unsupported},
+        function::{Function, InvokeConfig, Unsupported},
         mapping::Mapping,
         queue::{Queue, QueueAttributes},
         tags::Tags,
@@ -32,7 +32,6 @@ pub fn function(it: FunctionConfiguration) -> Function {
     let variables = it.environment.and_then(|environment| environment.variables);
     let architecture = it.architectures.unwrap_or_default().into_iter().next();
     let seconds = it.timeout.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default();
-    let layers = it.layers.unwrap_or_default().into_iter().filter_map(|layer| layer.arn);
     let target = it.dead_letter_config.and_then(|config| config.target_arn);
     let subnets = it.vpc_config.and_then(|vpc| vpc.subnet_ids).unwrap_or_default();
     let tenancy = it.tenancy_config.map(|_| Unsupported::TenantIsolation);
@@ -44,7 +43,6 @@ pub fn function(it: FunctionConfiguration) -> Function {
         runtime: it.runtime.map(|runtime| runtime.as_str().to_owned()),
         architecture: architecture.unwrap_or(Architecture::X8664).as_str().to_owned(),
         timeout: Duration::from_secs(seconds),
-        layers: layers.collect(),
         in_vpc: !subnets.is_empty(),
         code: it.code_sha256.unwrap_or_default(),
         dead_letter_target: target.filter(|arn| !arn.is_empty()),
@@ -131,16 +129,4 @@ pub async fn may_loop(aws: &Aws, name: &str) -> Answer<bool> {
     let call = aws.lambda.get_function_recursion_config().function_name(name).send();
     let answer = call.await.map_err(fault("lambda:GetFunctionRecursionConfig", name))?;
     Ok(answer.recursive_loop == Some(RecursiveLoop::Allow))
-}
-
-pub async fn layer(aws: &Aws, arn: &str) -> Answer<Layer> {
-    let (layer, version) = arn.rsplit_once(':').unwrap_or((arn, ""));
-    let call = aws.lambda.get_layer_version().layer_name(layer);
-    let call = call.version_number(version.parse().unwrap_or_default());
-    let answer = call.send().await.map_err(fault("lambda:GetLayerVersion", arn))?;
-    let architectures = answer.compatible_architectures.unwrap_or_default().into_iter();
-    Ok(Layer {
-        architectures: architectures.map(|it| it.as_str().to_owned()).collect(),
-        signer: answer.content.and_then(|content| content.signing_profile_version_arn),
-    })
 }

@@ -29,6 +29,11 @@ const TARGET_TIMEOUT: Duration = Duration::from_secs(3);
 /// The delay that a rate-limited event asks for. It is longer than `MAX_BACKOFF`.
 const RETRY_AFTER: Duration = Duration::from_secs(6);
 
+/// How long after they are sent some events fail: in their first run, or in their first few. They have no envelope, so
+/// a function can't count their runs.
+const ONE_FAILURE: Duration = Duration::from_secs(1);
+const FEW_FAILURES: Duration = Duration::from_secs(3);
+
 /// Backoffs that are short enough to watch. SQS counts in whole seconds.
 const BASE_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_secs(4);
@@ -97,11 +102,11 @@ impl Scenario {
                 let fail = json!({ "error": "Misconfigured", "message": "no database" });
                 ("always-fails", CAPPED, fail, Some(Reason::MaxAttemptsExceeded))
             }
-            Self::Crashes => ("crashes", TARGET, json!({ "attempts": 2, "by": "crash" }), None),
-            Self::TimesOut => ("times-out", TARGET, json!({ "attempts": 1, "by": "hang" }), None),
+            Self::Crashes => ("crashes", TARGET, json!({ "by": "crash" }), None),
+            Self::TimesOut => ("times-out", TARGET, json!({ "by": "hang" }), None),
             Self::RateLimited => {
                 let asks = format!("{}s: the upstream says 429", RETRY_AFTER.as_secs());
-                let fail = json!({ "attempts": 1, "error": "RetryAfter", "message": asks });
+                let fail = json!({ "error": "RetryAfter", "message": asks });
                 ("rate-limited", TARGET, fail, None)
             }
             Self::Paused => ("paused", PAUSED, Value::Null, None),
@@ -155,14 +160,22 @@ impl Plan {
             let (name, function, mut fail, _) = scenario.plan();
             let name = format!("{name}-{}", earlier + 1);
             let mut payload = json!({ "id": name });
-            if scenario == Scenario::Order {
-                fail["until"] = json!(rfc3339(upstream_back));
+            let sent_after = slot.mul_f64(nth as f64 + random.random_range(0.0..1.0));
+            let until = match scenario {
+                Scenario::Order => Some(upstream_back),
+                Scenario::Crashes => Some(later(began, sent_after + FEW_FAILURES)),
+                Scenario::TimesOut | Scenario::RateLimited => {
+                    Some(later(began, sent_after + ONE_FAILURE))
+                }
+                Scenario::Invalid | Scenario::AlwaysFails | Scenario::Paused => None,
+            };
+            if let Some(until) = until {
+                fail["until"] = json!(rfc3339(until));
             }
             if !fail.is_null() {
                 payload["fail"] = fail;
             }
             let payload = payload.to_string();
-            let sent_after = slot.mul_f64(nth as f64 + random.random_range(0.0..1.0));
             PlannedEvent { name, scenario, function, payload, sent_after }
         };
         scenarios.iter().enumerate().map(planned).collect()
@@ -183,6 +196,7 @@ impl Plan {
             ("BASE_BACKOFF", seconds(BASE_BACKOFF)),
             ("MAX_BACKOFF", seconds(MAX_BACKOFF)),
             ("MAX_AGE", seconds(self.max_age())),
+            ("TRANSPARENT", "true".to_owned()),
             ("POLICIES", policies.to_string()),
         ];
         settings.map(|(name, value)| (name.to_owned(), value)).into()

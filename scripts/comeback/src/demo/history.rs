@@ -118,7 +118,7 @@ impl History {
             },
             Kind::Decided { event_id, attempt, what } => {
                 if let Some(&event) = self.by_event.get(event_id) {
-                    self.decided(event, *at, attempt.unwrap_or_default(), what);
+                    self.decided(event, *at, *attempt, what);
                 }
             }
             Kind::Trouble { text, .. } => self.trouble(function, text),
@@ -131,8 +131,15 @@ impl History {
         self.events.iter().all(|event| [SUCCEEDED, GIVEN_UP].contains(&event.state()))
     }
 
-    fn decided(&mut self, event: usize, at: Timestamp, attempt: u32, what: &StepKind) {
+    fn decided(&mut self, event: usize, at: Timestamp, attempt: Option<u32>, what: &StepKind) {
+        let is_known = attempt.is_some();
+        let attempt = attempt.unwrap_or_default();
         match what {
+            StepKind::Waits { until, .. } if !is_known => {
+                let words =
+                    format!("waits {}: its attempt is not known yet", seconds(between(at, *until)));
+                self.say(event, at, Style::Faint, words);
+            }
             StepKind::Waits { due_at, until, .. } => {
                 if !mem::take(&mut self.events[event].has_run) {
                     self.add_step(event, attempt, (WAITING, Style::Busy, "‖", "paused".to_owned()));
@@ -148,7 +155,7 @@ impl History {
                 let words = format!("waits {} for {}", seconds(wait), run_name(attempt));
                 self.say(event, at, Style::Faint, words);
             }
-            StepKind::Retried { late_ms } => {
+            StepKind::Retried { late_ms, .. } => {
                 let rounding = rounding(self.events[event].waited);
                 self.latenesses.push(Duration::from_millis(*late_ms).saturating_sub(rounding));
             }
@@ -223,6 +230,19 @@ pub mod tests {
         let entries = [waits(0.3, "r0", 1, 3.0, 2.7), waits(3.4, "r0", 1, 6.0, 2.6)];
         let history = history(&["paused-1"], 1, &entries);
         assert_eq!(history.events[0].steps.iter().filter(|step| step.says == "paused").count(), 2);
+    }
+
+    #[test]
+    fn a_wait_until_it_is_known_which_attempt_has_failed_is_no_pause_and_no_step() {
+        let mut unknown = waits(0.3, "r0", 1, 0.3, 1.0);
+        unknown.line = unknown.line.map(|line| line.replace("\"attempt\":1,", ""));
+        let run = [starts(0.1, "r0", "r0", 0), fails(0.2, "r0"), unknown];
+        let wait = waits(1.4, "r0", 1, 3.0, 1.6);
+        let mut history = history(&["order-1"], 1, &[run.as_slice(), &[wait]].concat());
+        let steps: Vec<_> = history.events[0].steps.iter().map(|step| &*step.says).collect();
+        assert_eq!(steps, ["sent", "first run runs", "first run failed", "attempt 1"]);
+        let said = texts(&history.take_lines());
+        assert!(said[2].ends_with("waits 1.0 s: its attempt is not known yet"), "{said:?}");
     }
 
     #[test]

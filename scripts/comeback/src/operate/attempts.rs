@@ -68,14 +68,18 @@ pub fn attempts(began: Timestamp, steps: &[Step]) -> Vec<Attempted> {
                 let from = last.wait.map_or(step.at, |wait| wait.from);
                 last.wait = Some(Wait { from, due_at: *due_at, until: *until, again: *again });
             }
-            StepKind::Retried { late_ms } => {
+            StepKind::Retried { late_ms, retry_request_id } => {
                 // It was due when the handler read it, or the log has no line about its wait.
                 let from = last.ended.unwrap_or(last.began);
                 let wait = Wait { from, due_at: None, until: step.at, again: 0 };
                 last.wait = Some(Wait { until: step.at, ..last.wait.unwrap_or(wait) });
                 let next = last.attempt + 1;
-                let late_ms = Some(*late_ms);
-                all.push(Attempted { late_ms, ..begun(step.attempt.unwrap_or(next), step.at) });
+                let (late_ms, request_id) = (Some(*late_ms), retry_request_id.clone());
+                all.push(Attempted {
+                    late_ms,
+                    request_id,
+                    ..begun(step.attempt.unwrap_or(next), step.at)
+                });
             }
             StepKind::GivenUp { reason } => last.given_up = Some((step.at, reason.clone())),
             StepKind::Dropped => {

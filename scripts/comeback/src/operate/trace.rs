@@ -112,13 +112,17 @@ async fn known(
 ) -> Result<Known, Failure> {
     let (aws, handler) = find(&args.system, now).await?;
     let now = now();
-    // Finds the handler's log lines whose event id or request id begins with `id`.
-    let search = async |id: &str| {
-        let pattern = format!(r#"{{ $.event_id = "{id}*" || $.request_id = "{id}*" }}"#);
+    let search = async |pattern: &str| {
         let (group, from) = (&handler.log_group, earlier(now, args.since));
-        collected_lines(&aws, group, &pattern, from, "lines found", &goes_on).await
+        collected_lines(&aws, group, pattern, from, "lines found", &goes_on).await
     };
-    let mut lines = search(&args.id).await?;
+    // Finds the handler's log lines with an event id, or the request id of a run, that begins with `id`.
+    let search_all = async |id: &str| {
+        let ids = ["event_id", "request_id", "retry_request_id"];
+        let ids = ids.map(|member| format!(r#"$.{member} = "{id}*""#)).join(" || ");
+        search(&format!("{{ {ids} }}")).await
+    };
+    let mut lines = search_all(&args.id).await?;
     let mut ids = event_ids(lines.iter().map(String::as_str));
     if ids.len() > 1 {
         // An exact match wins over ids that only begin with the argument.
@@ -131,7 +135,13 @@ async fn known(
     let id = ids.pop().unwrap_or_else(|| args.id.clone());
     if !id.starts_with(&args.id) {
         // The argument was the request id of an attempt, so only a part of the event's lines was found.
-        lines = search(&id).await?;
+        lines = search_all(&id).await?;
+    }
+    // The last run's failure may have lines of which it is not known yet which event they are about.
+    if let Ok(Life { steps, next: Next::Retried, .. }) = life(&id, lines.iter().map(String::as_str))
+        && let Some(run) = steps.iter().rev().find_map(retry_request_id)
+    {
+        lines.extend(search(&format!(r#"{{ $.request_id = "{run}" }}"#)).await?);
     }
     match life(&id, lines.iter().map(String::as_str)) {
         Err(none @ NoLife::None(_)) => {
@@ -143,6 +153,12 @@ async fn known(
         }
         life => Ok(Known::Lived(life?)),
     }
+}
+
+fn retry_request_id(step: &Step) -> Option<&str> {
+    let StepKind::Retried { retry_request_id, .. } = &step.what else { return None };
+    // The id is in a pattern, and AWS's answer is the only source of it.
+    retry_request_id.as_deref().filter(|it| id(it).is_ok())
 }
 
 /// The event in the register whose id, or whose last request id, begins with `id`. It may have failed before the part
@@ -231,7 +247,7 @@ fn step_line(line: Line, step: &Step) -> Line {
             }
             line.and(Style::Busy, "waits   ").and(Style::Plain, text)
         }
-        StepKind::Retried { late_ms } => {
+        StepKind::Retried { late_ms, .. } => {
             #[allow(clippy::cast_precision_loss, reason = "for people")]
             let late = span(*late_ms as f64 / 1000.0);
             let text = format!("{}, {late} late", attempt.unwrap_or_default());
@@ -283,7 +299,7 @@ mod tests {
             steps: vec![
                 step(1, 1, failed(Some("Down"))),
                 step(1, 1, StepKind::Waits { due_at: Some(at(50)), until: at(50), again: 2 }),
-                step(6, 1, StepKind::Retried { late_ms: 350 }),
+                step(6, 1, StepKind::Retried { late_ms: 350, retry_request_id: None }),
                 step(9, 2, failed(None)),
                 step(9, 2, StepKind::GivenUp { reason: reason.clone() }),
             ],

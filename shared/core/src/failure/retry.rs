@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Condition, Event, Failure};
+use super::{Event, Failure};
 use crate::{
     Attempt,
     attribute::Attribute,
@@ -22,7 +22,7 @@ impl Failure<'_> {
     pub fn envelope(&self, attempt: Attempt) -> Option<Envelope<'_>> {
         let payload = match self.event.as_ref()? {
             Event::Fresh(payload) | Event::Retried(Envelope { payload, .. }) => payload,
-            Event::Queued(_) => return None,
+            Event::Queued(_) | Event::TooLarge => return None,
         };
         Some(Envelope { metadata: self.metadata(attempt), payload: Cow::Borrowed(payload) })
     }
@@ -34,18 +34,18 @@ impl Failure<'_> {
     }
 
     fn sent_metadata(&self, attempt: Attempt) -> Option<RetryMetadata> {
-        let is_redriven = matches!(self.condition, Condition::Redriven { .. });
-        (!is_redriven).then(|| self.metadata(attempt))
+        (!self.is_redriven()).then(|| self.metadata(attempt))
     }
 
     /// Whether Lambda or SQS accepts the retry, of a function with or without an envelope.
-    pub(crate) fn check(&self, attempt: Attempt, is_transparent: bool) -> Result<(), Reason> {
-        let fits = |envelope: Envelope<'_>| match is_transparent {
+    pub(crate) fn check(&self, attempt: Attempt) -> Result<(), Reason> {
+        let fits = |envelope: Envelope<'_>| match self.is_transparent {
             true => envelope.payload.get().len() <= INVOCATION_MAX,
             false => envelope.fits(),
         };
         match self.queued() {
             Some(queued) => queued.check(self.sent_metadata(attempt).as_ref()),
+            None if matches!(self.event, Some(Event::TooLarge)) => Err(Reason::PayloadTooLarge),
             None if self.envelope(attempt).is_some_and(|it| !fits(it)) => {
                 Err(Reason::PayloadTooLarge)
             }

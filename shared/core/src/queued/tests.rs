@@ -10,6 +10,7 @@ use crate::{
     dead_letter::DeadLetter,
     decision::{Decision, Judgement, Settlement, decide},
     failure::Failure,
+    key::Key,
     message::{Message, MessageAttributes},
     testing::{RECORD, at, home, rules},
     time::later,
@@ -123,7 +124,7 @@ fn a_moved_message_is_a_failure_of_its_queue_whatever_its_body_and_attributes_lo
             assert_eq!(failure.target.as_str(), IMPORTS);
             assert_eq!((failure.failed_at, failure.attempts_made()), (failed_at(), 0), "{body}");
             assert_eq!(failure.first_request_id(), Some("m-1"));
-            assert_eq!(failure.claim_key(), format!("{IMPORTS}/m-1"));
+            assert_eq!(failure.key(), Key::of(&failure.target, body, "m-1"));
             assert_eq!(failure.event.as_ref().unwrap().payload(), body);
             assert_eq!(failure.error.error_type, None);
             assert!(judgement.accepted().is_some());

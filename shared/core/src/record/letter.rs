@@ -68,9 +68,17 @@ pub(super) fn redriven<'a>(
         None => function_letter(message, policies)?,
     };
     let Redriven { request_id, failed_at, condition, error } = Redriven::of(message)?;
-    let (event, has_no_envelope) = (Some(event), has_no_envelope(message));
-    let whole = None;
-    Ok(Failure { target, request_id, failed_at, condition, error, event, whole, has_no_envelope })
+    Ok(Failure {
+        is_transparent: !target.is_queue() && policies.of(target.name()).transparent,
+        target,
+        request_id,
+        failed_at,
+        condition,
+        error,
+        event: Some(event),
+        sealed: None,
+        has_no_envelope: has_no_envelope(message),
+    })
 }
 
 fn function_letter<'a>(
@@ -114,5 +122,5 @@ pub(super) fn restarted<'a>(
     }
     let Redriven { request_id, failed_at, condition, error } = Redriven::of(message)?;
     let event = failure.event.map(Event::started_over);
-    Ok(Failure { request_id, failed_at, condition, error, event, whole: None, ..failure })
+    Ok(Failure { request_id, failed_at, condition, error, event, sealed: None, ..failure })
 }

@@ -7,6 +7,7 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use comeback_core::{
     claim::{Claim, State, Token},
     fault::FaultKind,
+    lineage::{Key, Known},
     time::later,
 };
 use comeback_flow::{ports::Clock, report::Obstacle};
@@ -30,18 +31,20 @@ fn first(mut message: SqsMessage) -> SqsMessage {
     message
 }
 
-/// The key of each claim, its generation, its owner and whether it is done.
+/// The run of each claim, its generation, its owner and whether it is done.
 fn states(world: &World) -> Vec<(String, u32, String, bool)> {
-    let told = |(key, claim): (&String, &Claim)| {
+    let told = |(key, Known { claim, .. }): (&Key, &Known)| {
         let Token { generation, owner } = claim.token.clone();
-        (key.clone(), generation, owner, claim.state == State::Done)
+        (key.run.clone(), generation, owner, claim.state == State::Done)
     };
-    world.claims().iter().map(told).collect()
+    let mut states: Vec<_> = world.runs().iter().map(told).collect();
+    states.sort();
+    states
 }
 
 /// The entry in `states` for the handler's own claim, for the message at the index `nth` in the batch.
 fn own(id: &str, generation: u32, nth: usize, done: bool) -> (String, u32, String, bool) {
-    (key_of(id), generation, format!("the handler's/{nth}"), done)
+    (key_of(id).run, generation, format!("the handler's/{nth}"), done)
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +98,7 @@ async fn what_waits_because_it_could_not_be_claimed_is_listed_if_that_can_be_wri
     let world = World::with_register(&[("claim", Answer::Fault(THROTTLED))]);
     let report = handle(&world, vec![due("a")]).await;
     assert_eq!(outcomes(&report), ["waits"]);
-    assert_eq!(world.claims()[&key_of("a")].state, State::Waiting);
+    assert_eq!(world.run_of("a").claim.state, State::Waiting);
     let handle = world.waits.borrow()[&key_of("a")].1.clone();
     assert_eq!(handle, Some("handle of a".to_owned()), "an operator's order reaches it");
 }
@@ -138,7 +141,7 @@ async fn a_retry_costs_three_writes_and_one_read() {
     let world = World::with_register(&[]);
     let report = handle(&world, vec![first(waiting("a")), first(poison("b"))]).await;
     assert_eq!(outcomes(&report), ["waits", "unreadable"]);
-    assert_eq!(world.claims()[&key_of("a")].state, State::Waiting);
+    assert_eq!(world.run_of("a").claim.state, State::Waiting);
     let until = later(start(), Duration::from_secs(60));
     assert_eq!(world.waits.borrow()[&key_of("a")], (until, Some("handle of a".to_owned())));
     assert!(world.look_ups.borrow().is_empty(), "nobody knew of it before");
@@ -191,8 +194,8 @@ async fn what_lambda_accepts_is_reported_as_done_however_slow_the_ledger_is() {
         let invocations = world.invocations.borrow();
         assert_eq!(invocations.iter().find(is_kept), None, "accepted, and reported as failed");
         assert_eq!((invocations.len(), kept.len()), (invoked, 40 - invoked));
-        let is_done = |claim: &Claim| claim.state == State::Done;
-        assert!(world.claims().values().all(is_done), "the others are free to be claimed");
+        let is_done = |known: &Known| known.claim.state == State::Done;
+        assert!(world.runs().values().all(is_done), "the others are free to be claimed");
     }
 }
 
@@ -203,7 +206,8 @@ async fn what_comes_back_early_while_another_acts_on_it_waits_for_that_one() {
     let token = Token { generation: 1, owner: "other".to_owned() };
     let in_seconds = |seconds| later(start(), Duration::from_secs(seconds));
     let (state, expires_at) = (State::Held { until: in_seconds(25) }, in_seconds(86_400));
-    world.claims().insert(key_of("a"), Claim { token, state, order: None, expires_at });
+    let claim = Claim { token, state, order: None, expires_at };
+    world.runs().insert(key_of("a"), Known { claim, note: None, calls: Vec::new() });
     assert_eq!(outcomes(&handle(&world, vec![waiting("a")]).await), ["waits"]);
     assert_eq!(world.visibility_calls.borrow()[0].1[0].1, 25);
 }

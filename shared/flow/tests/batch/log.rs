@@ -1,7 +1,7 @@
 //! The log lines of a batch.
 #![allow(clippy::unwrap_used, reason = "a test's own helpers")]
 
-use std::{cell::RefCell, io::Write, sync::Once};
+use std::{cell::RefCell, io::Write, sync::Once, time::Duration};
 
 use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{fault::FaultKind, reason::Reason};
@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{
     THROTTLED,
-    world::{Answer, World, due, failed, handle_within, key_of, poison, waiting},
+    lineage::{begin, call, of_run, transparent},
+    world::{Answer, World, due, failed, handle_within, key_of, poison, start, waiting},
 };
 
 thread_local! {
@@ -179,7 +180,7 @@ async fn each_turn_of_the_ledger_has_its_line() {
     records.push(twin.clone());
     let taken_over = async {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        world.claims().remove(&key_of("late"));
+        world.runs().remove(&key_of("late"));
     };
     futures_util::future::join(handle_within(10, &world, records), taken_over).await;
     handle_within(10, &world, vec![twin]).await;
@@ -240,4 +241,53 @@ async fn the_lines_and_the_item_of_an_event_name_the_policy_of_its_error_and_no_
     assert_eq!(policies, [json!("RateLimited* of orders"), json!("Slow of *"), json!(null)]);
     let expected = ["RateLimited* of orders", "Slow of *", "none"];
     assert_eq!(*world.listed_policies.borrow(), expected);
+}
+
+/// The decision, the run that has failed, its event and the run that the retry has started, of every line.
+fn ids() -> Vec<[Value; 4]> {
+    let names = ["decision", "request_id", "event_id", "retry_request_id"];
+    lines().iter().map(|line| names.map(|name| line[name].clone())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_line_of_a_retry_names_its_run_and_the_lines_about_that_run_name_the_event() {
+    for is_transparent in [true, false] {
+        let mut world = World::with_ledger(&[]);
+        world.transparent = is_transparent;
+        handle_within(30, &world, vec![failed("a", 600), waiting("b")]).await;
+        let first = "request of a";
+        let expected = [
+            [json!("invoke"), json!(first), json!(first), json!("retry-1")],
+            [json!("wait"), json!("request of b"), json!("request of b"), json!(null)],
+        ];
+        let mut told = ids();
+        told.sort_by_key(|line| line[0].to_string());
+        assert_eq!(told, expected);
+    }
+    let world = transparent(&[]);
+    handle_within(30, &world, vec![failed("a", 600)]).await;
+    handle_within(30, &world, vec![of_run(failed("a", 120), "a", "retry-1")]).await;
+    let expected =
+        ["request of a", "retry-1"].map(|run| [json!("invoke"), json!(run), json!("request of a")]);
+    let told = ids().into_iter().map(|[decision, run, event, _]| [decision, run, event]);
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_names_no_event_as_long_as_it_is_unknown_which_one_the_run_belongs_to() {
+    let fault = [("look up", Answer::Fault(THROTTLED))];
+    for (answers, age, end, event) in [
+        (&[][..], 60, "wait", json!(null)),
+        (&fault, 60, "wait", json!(null)),
+        // Its dead letter has this id, too.
+        (&fault, 14 * 86_400, "dead_letter", json!("request of a")),
+    ] {
+        let world = transparent(answers);
+        let now = start();
+        let (since, until) = (now - Duration::from_secs(61), now + Duration::from_secs(20));
+        begin(&world, "a", call(since, until, None));
+        handle_within(30, &world, vec![failed("a", age)]).await;
+        let line = |decision, event| [json!(decision), json!("request of a"), event, json!(null)];
+        assert_eq!(ids(), [line("recall", json!(null)), line(end, event)], "{age}");
+    }
 }

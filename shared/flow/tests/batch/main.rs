@@ -2,8 +2,8 @@
 
 mod answers;
 mod ledger;
+mod lineage;
 mod log;
-mod notes;
 mod probes;
 mod queues;
 mod records;

@@ -55,8 +55,8 @@ async fn a_record_in_a_bucket_is_judged_as_one_in_a_message_and_its_message_stay
     let is_of = |id: &str| invocations.iter().any(|it| it.1.contains(&format!("payload of {id}")));
     assert!(is_of("a") && is_of("c"));
     assert_eq!(world.visibility_calls.borrow()[0].1, [("handle of b".to_owned(), 60)]);
-    assert_eq!(world.claims().len(), 2, "each failure is claimed under its own request id");
-    assert!(world.claims().keys().any(|key| key.ends_with("request of a")));
+    assert_eq!(world.runs().len(), 2, "each failure is claimed under its own request id");
+    assert!(world.runs().keys().any(|key| key.run == "request of a"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,13 +15,12 @@ use comeback_core::{
     circuit::Minute,
     claim::{Claim, State, is_same},
     dead_letter::DeadLetter,
-    envelope::RetryMetadata,
-    fault::{FaultKind, InvokeFault, RecordFault, StoreFault},
-    note::{Change, Found, Keys, Sending},
+    fault::{FaultKind, InvokeFault, RecordFault, StoreFault, may_be_accepted},
+    lineage::{Key, Known, Note, Siblings, Write},
     notice::Location,
     reason::Reason,
-    register::Waiting,
     settings::Settings,
+    target::Target,
     time::later,
 };
 use comeback_flow::{
@@ -145,13 +144,13 @@ pub struct World {
     pub names_sent_again: RefCell<Vec<Vec<String>>>,
     reading: Cell<usize>,
     pub most_reading: Cell<usize>,
-    /// The claims by their keys; `None` where the handler has no ledger.
-    claims: Option<RefCell<BTreeMap<String, Claim>>>,
-    /// The key and the claim of each write; `None` where a claim was to be removed.
-    pub ledger_calls: RefCell<Vec<(String, Option<Claim>)>>,
-    /// Whether the handler has a register, and its waits by claim key: until when, and the receipt handle.
+    /// The items of runs; `None` where the handler has no ledger.
+    runs: Option<RefCell<BTreeMap<Key, Known>>>,
+    /// The key and the claim of each conditional write; `None` where an item was to be removed.
+    pub ledger_calls: RefCell<Vec<(Key, Option<Claim>)>>,
+    /// Whether the handler has a register, and its waits: until when, and the receipt handle.
     pub registers: bool,
-    pub waits: RefCell<BTreeMap<String, (Timestamp, Option<String>)>>,
+    pub waits: RefCell<BTreeMap<Key, (Timestamp, Option<String>)>>,
     /// The policies that the items of waiting events name.
     pub listed_policies: RefCell<Vec<String>>,
     /// What happens to a claim before each write that lists its event.
@@ -162,12 +161,16 @@ pub struct World {
     /// The circuits by target.
     pub circuits: RefCell<BTreeMap<String, Stored>>,
     pub probes: bool,
-    /// Whether functions are retried without an envelope; the notes, and what is sent, by their keys.
+    /// Whether functions are retried without an envelope.
     pub transparent: bool,
-    pub notes: RefCell<BTreeMap<String, String>>,
-    pub sendings: RefCell<BTreeMap<String, BTreeMap<String, String>>>,
-    /// How many failures each read of notes was about.
-    pub recalls: RefCell<Vec<usize>>,
+    /// The runs that the next look-ups miss, because they were written just before.
+    pub missed: RefCell<Vec<Key>>,
+    /// How many items one read of siblings finds at the most.
+    pub page: Option<usize>,
+    /// The runs for which siblings were read, and whether all of them.
+    pub sibling_reads: RefCell<Vec<(String, bool)>>,
+    /// How many earlier calls Lambda may have accepted for each invocation.
+    pub repeats: u32,
     under_way: Cell<usize>,
     pub most_under_way: Cell<usize>,
 }
@@ -180,7 +183,7 @@ impl World {
     }
 
     pub fn with_ledger(answers: &[(&'static str, Answer)]) -> Self {
-        Self { claims: Some(RefCell::default()), ..Self::new(answers) }
+        Self { runs: Some(RefCell::default()), ..Self::new(answers) }
     }
 
     /// With a ledger, and these objects in a bucket.
@@ -224,7 +227,7 @@ impl World {
         ]);
         let lookup = |name: &str| variables.get(name).map(|&value| value.to_owned());
         let settings = Settings::from_lookup(lookup).unwrap();
-        let ledger = self.claims.is_some().then_some(self);
+        let ledger = self.runs.is_some().then_some(self);
         Handler {
             settings,
             queues: self,
@@ -238,8 +241,13 @@ impl World {
         }
     }
 
-    pub fn claims(&self) -> RefMut<'_, BTreeMap<String, Claim>> {
-        self.claims.as_ref().unwrap().borrow_mut()
+    pub fn runs(&self) -> RefMut<'_, BTreeMap<Key, Known>> {
+        self.runs.as_ref().unwrap().borrow_mut()
+    }
+
+    /// Returns the ledger's item of the run that has failed.
+    pub fn run_of(&self, id: &str) -> Known {
+        self.runs()[&key_of(id)].clone()
     }
 
     async fn answer(&self, about: &str) -> Answer {
@@ -391,8 +399,11 @@ impl Records for &World {
 impl Functions for &World {
     async fn invoke(&self, invocation: Invocation<'_>) -> Invoked {
         let answer = self.invoked(invocation).await;
-        let may_be_accepted_unseen = answer.as_ref().is_err_and(InvokeFault::may_be_accepted);
-        Invoked { answer, may_be_accepted_unseen }
+        let is_open = answer.as_ref().is_err_and(|fault| {
+            let status = (fault.kind == FaultKind::Configuration).then_some(403);
+            may_be_accepted(fault.code.as_deref(), status)
+        });
+        Invoked { answer, unanswered: self.repeats + u32::from(is_open) }
     }
 
     async fn minutes(&self, _: &str, _: Timestamp, _: Timestamp) -> Result<Vec<Minute>, CallFault> {
@@ -435,55 +446,70 @@ impl World {
         };
         Err(InvokeFault { kind, code: None, message: "no ".repeat(1000) })
     }
+}
 
-    /// Makes a change of the notes.
-    fn change(&self, change: &Change<'_>) {
-        let mut sendings = self.sendings.borrow_mut();
-        let of_payload = sendings.entry(change.sendings.to_owned()).or_default();
-        change.over.iter().for_each(|sender| drop(of_payload.remove(sender)));
-        match &change.sending {
-            Some(sending) => of_payload.insert(change.sender.to_owned(), sending.to_json()),
-            None => of_payload.remove(change.sender),
-        };
-        if let Some((key, metadata)) = &change.note {
-            self.notes.borrow_mut().insert(key.clone(), metadata.to_json());
+/// What another handler or program does to an item before a write that lists its event.
+fn meddle(world: &World, key: &Key) {
+    match world.meddling.borrow_mut().pop_front() {
+        Some(Meddling::Removed) => drop(world.runs().remove(key)),
+        Some(Meddling::Late) => {
+            let calls = world.ledger_calls.borrow();
+            let is_held = |it: &&Claim| matches!(it.state, State::Held { .. });
+            let own = calls.iter().filter_map(|(_, next)| next.as_ref()).find(is_held);
+            let claim = own.unwrap().clone();
+            world.runs().insert(key.clone(), Known { claim, note: None, calls: Vec::new() });
         }
+        None => {}
     }
 }
 
 impl Ledger for &World {
-    async fn replace(
-        &self,
-        key: &str,
-        seen: Option<&Claim>,
-        next: Option<&Claim>,
-        change: Option<&Change<'_>>,
-    ) -> Result<(), NotReplaced> {
-        self.ledger_calls.borrow_mut().push((key.to_owned(), next.cloned()));
-        let verb = match next.map(|claim| claim.state) {
+    async fn write(&self, key: &Key, write: &Write<'_>) -> Result<(), NotReplaced> {
+        if write.waiting.is_some() {
+            meddle(self, key);
+        }
+        self.ledger_calls.borrow_mut().push((key.clone(), write.next.cloned()));
+        let verb = match write.next.map(|claim| claim.state) {
             Some(State::Held { .. }) => "claim",
             Some(State::Done) => "mark",
             Some(State::Waiting) => "register",
-            None => "release",
+            Some(State::Noted) | None => "release",
         };
-        let id = key.strip_prefix(TARGET).unwrap_or(key).trim_start_matches('/');
-        let answer = self.answer(&format!("{verb} {id}")).await;
+        let answer = self.answer(&format!("{verb} {}", key.run)).await;
         if let Answer::Fault(kind) = answer {
             return Err(NotReplaced::Fault(store_fault(kind)));
         }
-        let mut claims = self.claims();
-        let there = claims.get(key);
-        if !is_same(there, seen) {
-            return Err(NotReplaced::Changed(there.cloned()));
+        let mut runs = self.runs();
+        let there = runs.get(key);
+        if !is_same(there.map(|known| &known.claim), write.seen) {
+            return Err(NotReplaced::Changed(there.cloned().map(Box::new)));
         }
-        match next {
-            Some(next) => claims.insert(key.to_owned(), next.clone()),
-            None => claims.remove(key),
-        };
-        change.iter().for_each(|change| self.change(change));
+        match write.next {
+            Some(next) => {
+                let (mut calls, note) =
+                    runs.remove(key).map(|known| (known.calls, known.note)).unwrap_or_default();
+                calls.retain(|call| {
+                    let is_written = write.calls.iter().any(|it| it.name == call.name);
+                    !is_written && !write.removed.contains(&call.name)
+                });
+                calls.extend_from_slice(write.calls);
+                let own = write.metadata.cloned().map(|metadata| Note { metadata, parent: None });
+                let known = Known { claim: next.clone(), note: note.or(own), calls };
+                runs.insert(key.clone(), known);
+            }
+            None => drop(runs.remove(key)),
+        }
+        let there = runs.get(key).cloned().map(Box::new);
+        drop(runs);
+        if let Some(waiting) = write.waiting {
+            let handle = waiting.receipt_handle.map(str::to_owned);
+            self.waits.borrow_mut().insert(key.clone(), (waiting.due, handle));
+            let policy = waiting.policy.unwrap_or("none").to_owned();
+            self.listed_policies.borrow_mut().push(policy);
+        }
         match answer {
             // The SDK repeats the call, and finds its own first write.
-            Answer::Repeated => Err(NotReplaced::Changed(next.cloned())),
+            Answer::Repeated => Err(NotReplaced::Changed(there)),
             Answer::Lost => Err(NotReplaced::Fault(store_fault(crate::THROTTLED))),
             Answer::Accepted
             | Answer::Slow(_)
@@ -497,52 +523,56 @@ impl Ledger for &World {
         }
     }
 
-    async fn enter(
-        &self,
-        key: &str,
-        seen: Option<&Claim>,
-        next: &Claim,
-        waiting: &Waiting<'_>,
-        change: Option<&Change<'_>>,
-    ) -> Result<(), NotReplaced> {
-        let meddling = self.meddling.borrow_mut().pop_front();
-        let is_held = |it: &&Claim| matches!(it.state, State::Held { .. });
-        match meddling {
-            Some(Meddling::Removed) => drop(self.claims().remove(key)),
-            Some(Meddling::Late) => {
-                let calls = self.ledger_calls.borrow();
-                let own = calls.iter().filter_map(|(_, next)| next.as_ref()).find(is_held);
-                self.claims().insert(key.to_owned(), own.unwrap().clone());
-            }
-            None => {}
+    async fn note(&self, key: &Key, known: &Known) -> Result<(), StoreFault> {
+        if let Answer::Fault(kind) = self.answer(&format!("note {}", key.run)).await {
+            return Err(store_fault(kind));
         }
-        self.replace(key, seen, Some(next), change).await?;
-        let handle = waiting.receipt_handle.map(str::to_owned);
-        self.waits.borrow_mut().insert(key.to_owned(), (waiting.due, handle));
-        let policy = waiting.policy.unwrap_or("none").to_owned();
-        self.listed_policies.borrow_mut().push(policy);
+        self.runs().insert(key.clone(), known.clone());
         Ok(())
     }
 
+    async fn take(&self, key: &Key, call: &str, run: &str) -> Result<bool, StoreFault> {
+        if let Answer::Fault(kind) = self.answer("take").await {
+            return Err(store_fault(kind));
+        }
+        let mut runs = self.runs();
+        let mut calls = runs.get_mut(key).into_iter().flat_map(|known| &mut known.calls);
+        let Some(call) = calls.find(|it| it.name == call) else { return Ok(false) };
+        Ok(call.taken_by.get_or_insert_with(|| run.to_owned()) == run)
+    }
+
+    async fn siblings(&self, key: &Key, only_children: bool) -> Result<Siblings, StoreFault> {
+        self.sibling_reads.borrow_mut().push((key.run.clone(), only_children));
+        if let Answer::Fault(kind) = self.answer("siblings").await {
+            return Err(store_fault(kind));
+        }
+        let runs = self.runs();
+        let found = runs.iter().filter(|(it, _)| it.id == key.id);
+        let mut found: Vec<_> = found.map(|(it, known)| (it.run.clone(), known.clone())).collect();
+        let page = self.page.filter(|page| !only_children && found.len() > *page);
+        found.truncate(page.unwrap_or(usize::MAX));
+        Ok(Siblings { runs: found, are_all: page.is_none() })
+    }
+
     async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
-        self.look_ups.borrow_mut().push((wanted.events.len(), wanted.targets.len()));
+        self.look_ups.borrow_mut().push((wanted.runs.len(), wanted.targets.len()));
         if let Answer::Fault(kind) = self.answer("look up").await {
             return Err(store_fault(kind));
         }
         if self.reads_fail.get() {
             return Err(store_fault(crate::THROTTLED));
         }
-        let (claims, waits) = (self.claims(), self.waits.borrow());
-        let entered = |key: &String| {
-            let claim = claims.get(key)?.clone();
+        let (known, waits, missed) = (self.runs(), self.waits.borrow(), self.missed.borrow());
+        let entered = |key: &Key| {
+            let known = known.get(key).filter(|_| !missed.contains(key))?.clone();
             let delayed = waits.get(key).filter(|(_, handle)| handle.is_none());
-            Some((key.clone(), Entered { claim, delayed_until: delayed.map(|it| it.0) }))
+            Some((key.clone(), Entered { known, delayed_until: delayed.map(|it| it.0) }))
         };
-        let events = wanted.events.iter().filter_map(entered).collect();
+        let runs = wanted.runs.iter().filter_map(entered).collect();
         let circuits = self.circuits.borrow();
         let of = |target: &&str| Some(((*target).to_owned(), circuits.get(*target)?.clone()));
         let circuits = wanted.targets.iter().filter_map(of).collect();
-        Ok(Notes { events, circuits, ..Notes::default() })
+        Ok(Notes { runs, circuits, ..Notes::default() })
     }
 
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
@@ -558,35 +588,6 @@ impl Ledger for &World {
         *there = Stored { version: seen + 1, text: Some(next.to_owned()) };
         // The SDK repeats the call, and finds its own first write.
         if answer == Answer::Repeated { Err(NotExchanged::Changed(there.clone())) } else { Ok(()) }
-    }
-
-    async fn recall(&self, wanted: &[Keys]) -> Result<Vec<Found>, StoreFault> {
-        self.recalls.borrow_mut().push(wanted.len());
-        if let Answer::Fault(kind) = self.answer("recall").await {
-            return Err(store_fault(kind));
-        }
-        let (notes, sendings) = (self.notes.borrow(), self.sendings.borrow());
-        let found = |keys: &Keys| Found {
-            note: notes.get(&keys.note).and_then(|json| RetryMetadata::read(json)),
-            sendings: sendings.get(&keys.sendings).map_or_else(Vec::new, |all| {
-                all.iter().map(|(sender, json)| Sending::read(sender, json).unwrap()).collect()
-            }),
-        };
-        Ok(wanted.iter().map(found).collect())
-    }
-
-    async fn adopt(&self, change: &Change<'_>) -> Result<bool, StoreFault> {
-        if let Answer::Fault(kind) = self.answer("adopt").await {
-            return Err(store_fault(kind));
-        }
-        let sendings = self.sendings.borrow();
-        let is_there =
-            sendings.get(change.sendings).is_some_and(|all| all.contains_key(change.sender));
-        drop(sendings);
-        if is_there {
-            self.change(change);
-        }
-        Ok(is_there)
     }
 
     async fn list(&self, _: &str, _: Timestamp, _: u32) -> Result<Vec<Listed>, StoreFault> {
@@ -618,8 +619,10 @@ pub fn message(id: &str, body: &str) -> SqsMessage {
     message
 }
 
-pub fn key_of(id: &str) -> String {
-    format!("{TARGET}/request of {id}")
+/// The key of the run of an event that has failed.
+pub fn key_of(id: &str) -> Key {
+    let target = Target::parse(TARGET).unwrap();
+    Key::of(&target, &format!("\"payload of {id}\""), &format!("request of {id}"))
 }
 
 /// An event that failed this many seconds ago. The backoff of these tests is a minute, so it waits or is due.

@@ -19,7 +19,7 @@ const CHARGED: &str = "201 Created\ncontent-type: application/json\n\n{\"id\":\"
 
 /// Deploys a loop with the example that charges cards, its tables, and a payments API that gives these answers.
 async fn deploy_charges(answer: fn(&str, usize) -> &'static str) -> (RetryLoop, Tables, Upstream) {
-    let (tables, payments) = (Tables::with_claims().await, Upstream::start(answer).await);
+    let (tables, payments) = (Tables::of_kit().await, Upstream::start(answer).await);
     let environment = [
         ("PAYMENTS_URL", payments.endpoint.as_str()),
         ("CHARGES_TABLE", TABLE),
@@ -139,7 +139,7 @@ fn keys_of_charges(payments: &Upstream) -> Vec<String> {
 
 #[tokio::test]
 async fn bytes_are_counted_once_or_not_at_all() {
-    let tables = Tables::with_claims().await;
+    let tables = Tables::of_kit().await;
     let environment = [
         ("USAGE_TABLE", "usage"),
         ("IDEMPOTENCY_TABLE", TABLE),

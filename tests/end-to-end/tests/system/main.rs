@@ -14,5 +14,5 @@ mod outages;
 mod queues;
 mod records;
 mod servers;
-mod transparent;
+mod tenants;
 mod without_envelope;

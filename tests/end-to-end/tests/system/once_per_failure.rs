@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use moto::{Moto, create_register, create_table};
 
 use crate::{
+    cloud::Cloud,
     faults::{EVENTS, all_come_back, stuck_in_a_batch},
     processes::kill_all,
     retry_loop::{Plan, RetryLoop, TARGET},
@@ -19,6 +20,16 @@ pub fn plan_with_ledger(endpoint: &str, settings: &[(&'static str, &str)]) -> Pl
     plan.settings.push(("LEDGER_TABLE", TABLE.to_owned()));
     plan.settings.push(("AWS_ENDPOINT_URL_DYNAMODB", endpoint.to_owned()));
     plan
+}
+
+/// Enough handlers to meet each other, and not so many that other tests wait for a core.
+const PROCESSES_MAX: u32 = 6;
+
+/// A loop whose ledger is in the local cloud's own DynamoDB: moto is too slow for many handlers at once.
+pub async fn beside_tables(settings: &[(&'static str, &str)]) -> RetryLoop {
+    let cloud = Cloud::with_tables(PROCESSES_MAX).await;
+    create_register(&aws_sdk_dynamodb::Client::new(&moto::config(&cloud.endpoint)), TABLE).await;
+    plan_with_ledger(&cloud.endpoint, settings).deploy_in(cloud).await
 }
 
 /// moto's server on a free port. Dropping it stops the server.
@@ -35,14 +46,14 @@ impl Tables {
         Self { endpoint: moto.endpoint.clone(), client, _moto: moto }
     }
 
-    pub async fn with_claims() -> Self {
+    pub async fn of_kit() -> Self {
         let tables = Self::start();
         tables.create(TABLE, "id").await;
         tables
     }
 
-    /// A server with the table of claims and the index of the register.
-    pub async fn with_register() -> Self {
+    /// A server with a ledger.
+    pub async fn with_ledger() -> Self {
         let tables = Self::start();
         create_register(&tables.client, TABLE).await;
         tables
@@ -58,7 +69,7 @@ impl Tables {
 }
 
 /// The total number of runs of the target, counted when a final event has ended.
-async fn runs_in_all(retry_loop: &RetryLoop) -> usize {
+pub async fn runs_in_all(retry_loop: &RetryLoop) -> usize {
     retry_loop.settled(&mut retry_loop.cloud.journal()).await;
     retry_loop.invoke(r#"{"id":"the last one"}"#).await;
     let mut journal = retry_loop.cloud.journal();
@@ -71,7 +82,7 @@ async fn runs_in_all(retry_loop: &RetryLoop) -> usize {
 
 #[tokio::test]
 async fn the_claims_of_a_killed_handler_are_taken_over() {
-    let tables = Tables::with_claims().await;
+    let tables = Tables::with_ledger().await;
     let (retry_loop, proxy) = stuck_in_a_batch(plan_with_ledger(&tables.endpoint, &[])).await;
     kill_all(&retry_loop.handlers()).await;
     proxy.release(&retry_loop.cloud.endpoint);

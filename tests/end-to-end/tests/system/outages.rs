@@ -6,7 +6,7 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use serde_json::Value;
 
 use crate::{
-    once_per_failure::{Tables, plan_with_ledger},
+    once_per_failure::beside_tables,
     processes::kill_all,
     retry_loop::{Plan, TARGET, failure_record},
 };
@@ -87,9 +87,8 @@ const RETRIES_MAX: usize = 2 * EVENTS;
 /// After the first half of the outage nothing but waiting events is there to take the circuit's steps.
 #[tokio::test]
 async fn recovery_is_seen_within_seventy_seconds_and_all_events_come_back() {
-    let tables = Tables::with_register().await;
     let settings = [("MAX_BACKOFF", "12h"), ("REGISTER", "true"), ("PROBE", "true")];
-    let retry_loop = plan_with_ledger(&tables.endpoint, &settings).deploy().await;
+    let retry_loop = beside_tables(&settings).await;
     #[allow(clippy::disallowed_methods, reason = "the target fails until a time")]
     let up_at = Utc::now() + OUTAGE;
     let until = up_at.to_rfc3339_opts(SecondsFormat::Millis, true);

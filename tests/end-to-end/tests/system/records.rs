@@ -48,7 +48,7 @@ def handler(event, context):
 
 #[tokio::test]
 async fn a_payload_of_a_mebibyte_comes_back_whole_without_an_envelope_however_often_it_fails() {
-    let tables = Tables::with_claims().await;
+    let tables = Tables::with_ledger().await;
     let settings = [("TRANSPARENT", "true"), ("RECORD_BUCKETS", "records")];
     let retry_loop = plan_with_ledger(&tables.endpoint, &settings).deploy().await;
     let bucket = Bucket::create(&retry_loop, "records").await;
@@ -293,7 +293,7 @@ const SAID: [(&str, &str); 7] = [
 
 #[tokio::test]
 async fn every_fault_of_a_record_has_its_end_and_touches_no_other_event() {
-    let tables = Tables::with_claims().await;
+    let tables = Tables::with_ledger().await;
     let s3 = faulty_s3().await;
     let settings =
         [("RECORD_BUCKETS", "records,quiet"), ("AWS_ENDPOINT_URL_S3", s3.endpoint.as_str())];
@@ -331,5 +331,61 @@ async fn every_fault_of_a_record_has_its_end_and_touches_no_other_event() {
             (waiting, _) => assert!(waiting > 1),
         }
         handled.run(HANDLER).await;
+    }
+}
+
+/// The handler is deployed with 128 MB, of which the machine and the program's own code take a part.
+const DATA_MAX: u32 = 96 * 1024;
+
+/// A forged record of the size of the largest that is read, whose payload, or whose error, takes all of it.
+fn forged(id: &str, is_error: bool) -> Vec<u8> {
+    let record = failure_record(id, "\"FILL\"").replace("no route to host", "WHY");
+    let (fill, why) = if is_error { ("", "WHY") } else { ("FILL", "") };
+    let record = record.replacen("FILL", fill, 1).replacen("WHY", why, 1);
+    let size = RECORD_MAX - record.len();
+    let filler = if is_error { "\\u0007".repeat(size / 6) } else { "x".repeat(size) };
+    record.replacen(if is_error { "WHY" } else { "FILL" }, &filler, 1).into_bytes()
+}
+
+/// With and without envelopes: only those without look for runs of the same payload.
+#[tokio::test]
+async fn ten_forged_records_of_eight_mebibytes_leave_the_handler_alive_and_their_neighbours_invoked()
+ {
+    for transparent in ["true", "false"] {
+        let tables = Tables::with_ledger().await;
+        let settings = [("TRANSPARENT", transparent), ("RECORD_BUCKETS", "records")];
+        let plan = plan_with_ledger(&tables.endpoint, &settings);
+        let plan =
+            Plan { data_max: Some(DATA_MAX), handler_timeout: Duration::from_secs(20), ..plan };
+        let retry_loop = plan.deploy().await;
+        let bucket = Bucket::create(&retry_loop, "records").await;
+        // The first batch starts the handler.
+        retry_loop.enqueue(&[failure_record("first", "\"first\"")]).await;
+        let mut journal = retry_loop.cloud.journal();
+        journal.run(TARGET).await;
+        let before = retry_loop.handlers();
+        let mut bodies = Vec::new();
+        for nth in 0..18 {
+            let key = key(TARGET, &format!("forged-{nth}"));
+            bucket.put(&key, &forged(&format!("forged-{nth}"), nth % 6 == 5)).await;
+            bodies.push(notice("records", &key));
+        }
+        for nth in [4, 14] {
+            let id = format!("neighbour-{nth}");
+            bodies.insert(nth, failure_record(&id, &format!("\"{id}\"")));
+        }
+        retry_loop.enqueue(&bodies).await;
+        let mut letters = BTreeSet::new();
+        while letters.len() < 15 {
+            let letter = retry_loop.dead_letter().await;
+            assert_eq!(attribute(&letter, "Reason"), "payload_too_large");
+            letters.insert(attribute(&letter, "PayloadLocation").to_owned());
+        }
+        let mut neighbours = BTreeSet::from(["neighbour-4\"", "neighbour-14\""]);
+        while !neighbours.is_empty() {
+            let run = journal.run(TARGET).await;
+            neighbours.retain(|it| !run.payload.contains(it));
+        }
+        assert!(before.iter().all(|it| retry_loop.handlers().contains(it)), "a handler has died");
     }
 }

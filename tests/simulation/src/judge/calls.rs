@@ -2,7 +2,9 @@
 
 use std::{num::NonZero, rc::Rc, sync::Arc};
 
-use comeback_core::{Timestamp, claim::Order, dead_letter::DeadLetter, fault::FaultKind};
+use comeback_core::{
+    Timestamp, claim::Order, dead_letter::DeadLetter, fault::FaultKind, lineage::Key,
+};
 use comeback_local_model::{
     lambda::name::{arn, qualified_arn},
     queue_arn,
@@ -16,7 +18,6 @@ use super::{
     delays::{DELAY_MAX, HOP_MIN, content},
     deliveries::{Delivery, Met, receive_count},
     letters::attribute,
-    recall::Recall,
     records::Fetch,
     register::{Wait, came_back},
 };
@@ -52,8 +53,8 @@ pub struct Subject {
     pub run: u64,
     pub place: usize,
     pub case: usize,
-    /// What is sent without an envelope.
-    pub sending: Option<usize>,
+    /// The call that is made without an envelope.
+    pub call: Option<usize>,
     /// The part of a notice that is sent.
     pub part: Option<usize>,
 }
@@ -87,15 +88,16 @@ impl Judge {
         if self.is_held_back(&self.runs[&run][place]) {
             self.violated(Check::PausesHold, event, format!("run {run} invokes a paused target"));
         }
-        let sending = self.sends(run, place);
+        let call = self.runs[&run][place].call;
         let came_back = came_back(self.runs[&run][place].record());
         let may_be_early = self.judge_probe(run, &invoke.target, case, came_back);
         let place_since = self.place_since(&self.runs[&run][place]);
         let wrong = self.wrong_invocation(at, &self.cases[case], invoke, may_be_early, place_since);
-        if let Some((check, what)) = wrong {
+        let is_outdated = self.is_outdated(&self.runs[&run][place]);
+        if let Some((check, what)) = wrong.filter(|_| !is_outdated) {
             self.violated(check, event, what);
         }
-        Some(Subject { run, place, case, sending, part: None })
+        Some(Subject { run, place, case, call, part: None })
     }
 
     /// Returns what is wrong with an invocation, or None.
@@ -136,7 +138,12 @@ impl Judge {
             (Check::NotAfterAge, what)
         } else if self.plan.flawless
             && !self.plan.handler_of(case.of.target).probes
-            && at > latest.max(case.seen_at()).max(place_since.unwrap_or(latest)) + LATENESS_MAX
+            && at
+                > latest
+                    .max(case.seen_at())
+                    .max(place_since.unwrap_or(latest))
+                    .max(self.noted_by(case).unwrap_or(latest))
+                    + LATENESS_MAX
         {
             (Check::OnTime, format!("it is invoked at {at}, and was due at {latest} at the latest"))
         } else if target != arn {
@@ -324,7 +331,7 @@ impl Judge {
                 continue;
             }
             message.put_back = true;
-            let of = Subject { run, place, case: message.case, sending: None, part: None };
+            let of = Subject { run, place, case: message.case, call: None, part: None };
             let event = self.cases[of.case].of.event;
             self.story.tell(self.now, event, || format!("run {run} puts it back for {seconds} s"));
             self.puts_in_flight(of, at);
@@ -345,11 +352,10 @@ impl Judge {
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let Some(message) = message else { return 0 };
         let before = message.wait.replace(Wait::of(at, seconds, is_partial, is_delay));
-        // Nobody knows which of several copies in a batch it is.
-        if matches!(message.recall, Recall::Either(_)) {
+        let message = &self.runs[&of.run][of.place];
+        if self.is_outdated(message) {
             return 0;
         }
-        let message = &self.runs[&of.run][of.place];
         let event = self.cases[of.case].of.event;
         if message.fetch == Fetch::Gone {
             let what = format!("it waits for {seconds} s, and its record is gone");
@@ -362,7 +368,7 @@ impl Judge {
             return 0;
         }
         // Another copy in its batch may be known to be acted on. This one is not known as long as its record is unread.
-        if message.is_read() && message.listing.is_done() {
+        if message.is_read() && message.listing.must_be_dropped() {
             let what = format!("it waits for {seconds} s, and its failure was acted on");
             self.violated(Check::DropsTheDone, event, what);
             return 0;
@@ -564,14 +570,16 @@ impl Case {
         if self.strange && !self.is_bare { &arns.qualified } else { &arns.named }
     }
 
-    /// The key of its claim: the function that failed, and the request id.
-    pub fn key(&self, plan: &Plan) -> String {
-        format!("{}/{}", self.arn(plan), self.request_id)
+    /// The target by which its claim is known, whatever version or alias has failed.
+    pub fn claimed_as<'a>(&self, plan: &'a Plan) -> &'a str {
+        let target = &plan.targets[self.of.target];
+        &target.arns.get_or_init(|| Arns::of(target)).claimed
     }
 
-    pub fn has_key(&self, key: &str, plan: &Plan) -> bool {
-        let function = self.request_id.before(key).and_then(|key| key.strip_suffix('/'));
-        function == Some(self.arn(plan))
+    /// Whether this is the key of its run, whatever the payload.
+    pub fn has_key(&self, key: &Key, plan: &Plan) -> bool {
+        let target = || key.id.rsplit_once('/').map(|(target, _)| target);
+        self.request_id == *key.run && target() == Some(self.claimed_as(plan))
     }
 
     /// The earliest and the latest time at which the next attempt is due, narrowed by the waits seen so far.
@@ -587,11 +595,13 @@ impl Case {
 pub struct Arns {
     named: String,
     qualified: String,
+    claimed: String,
 }
 
 impl Arns {
     fn of(target: &TargetPlan) -> Self {
-        Self { named: named(target), qualified: qualified_arn(&target.name) }
+        let claimed = if target.is_queue() { queue_arn(&target.name) } else { arn(&target.name) };
+        Self { named: named(target), qualified: qualified_arn(&target.name), claimed }
     }
 }
 

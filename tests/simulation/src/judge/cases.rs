@@ -9,7 +9,7 @@ use std::{
 };
 
 use aws_lambda_events::event::sqs::SqsMessage;
-use comeback_core::{Timestamp, claim::Order, error_type::ErrorReport};
+use comeback_core::{Timestamp, claim::Order, error_type::ErrorReport, lineage::Key};
 
 use super::{
     Event, Judge, Open, Subject,
@@ -378,12 +378,12 @@ impl Judge {
 
     /// One of the messages about a failure is gone, and no run has it any more. In an outage none comes back: after the
     /// last of them nobody may name the failure, so it is forgotten. Returns the key of its claim then.
-    pub fn gone(&mut self, index: usize) -> Option<String> {
+    pub fn gone(&mut self, index: usize) -> Option<Key> {
         let case = &mut self.cases[index];
         case.messages = case.messages.saturating_sub(1);
         let is_over = case.messages == 0 && case.acts > 0;
         (is_over && self.plan.outage.is_some()).then(|| {
-            let key = self.cases[index].key(&self.plan);
+            let key = self.key(&self.cases[index]);
             self.by_trace.remove(&self.cases[index].of.trace);
             self.cases.over.push(index);
             key

@@ -253,7 +253,7 @@ impl Judge {
             self.violated(Check::HopsChangeNothing, event, what);
         }
         self.story.tell(self.now, event, || format!("run {run} sends it again for {seconds} s"));
-        let of = Subject { run, place, case, sending: None, part: None };
+        let of = Subject { run, place, case, call: None, part: None };
         self.runs.get_mut(&run)?[place].sent = true;
         let rest = self.judge_length(of, at, seconds, true);
         let is_hop = rest > i64::from(DELAY_MAX) * 1000;

@@ -7,9 +7,10 @@ use comeback_core::{
     Timestamp,
     claim::{Claim, State},
     fault::FaultKind,
+    lineage::Key,
 };
 use comeback_flow::report::{Outcome, Report};
-use wire::{Answer, Origin, Refusal, Replace};
+use wire::{Answer, Origin, Refusal, Write};
 
 use super::{
     Judge, Open, Subject,
@@ -87,10 +88,13 @@ pub struct Delivery {
     /// The wait that the handler has asked for, and what the handler knows from the register.
     pub wait: Option<Wait>,
     pub listing: Listing,
-    /// What the handler knows from the notes, and what it sends without an envelope.
+    /// What the handler knows of the run, when it has read the runs beside it, and whether it asks no more.
     pub recall: Recall,
-    pub noted: Option<usize>,
-    pub sending: Option<usize>,
+    pub heard_at: Timestamp,
+    pub is_past: bool,
+    /// Whether it has read whether the failure was retried, before it claims it; and the call that it makes.
+    pub compares: bool,
+    pub call: Option<usize>,
 }
 
 impl Delivery {
@@ -196,11 +200,11 @@ impl Judge {
         run: u64,
         report: &Report,
         stays: impl Fn(&str) -> bool,
-    ) -> Vec<String> {
+    ) -> Vec<Key> {
         let mut over = Vec::new();
         let Some(mut batch) = self.runs.remove(&run) else { return over };
         for (message, entry) in batch.iter().zip(&report.entries) {
-            let Outcome::Invoked { lateness } = entry.outcome else { continue };
+            let Outcome::Invoked { lateness, .. } = entry.outcome else { continue };
             if self.plan.outage.is_some() {
                 let target = self.cases[message.case].of.target;
                 self.lateness.entry(target).or_default().add(lateness);
@@ -215,7 +219,9 @@ impl Judge {
         batch.iter_mut().for_each(|message| self.is_tested(message));
         for (message, entry) in batch.iter().zip(&report.entries) {
             let case = &self.cases[message.case];
-            if case.is_refused && (entry.target.is_some() || entry.age.is_some()) {
+            // As long as a record is unread, only its notice can be judged.
+            let is_known = message.is_read() || !case.strange;
+            if case.is_refused && is_known && (entry.target.is_some() || entry.age.is_some()) {
                 let what = format!("run {run} counts it for {:?}", entry.target);
                 self.violated(Check::RefusedCountsForNone, case.of.event, what);
             }
@@ -224,8 +230,9 @@ impl Judge {
         let kept: BTreeSet<&str> =
             response.batch_item_failures.iter().map(|item| item.item_identifier.as_str()).collect();
         for message in &mut batch {
-            // A failure that the look-up showed as done needn't be claimed.
-            if message.listing.is_done()
+            // A failure that the ledger showed as done needn't be claimed.
+            let compared = message.compares && message.claim.is_none() && !message.done;
+            if (message.listing.is_done() || compared)
                 && !message.put_back
                 && !kept.contains(message.message_id())
             {
@@ -264,7 +271,6 @@ impl Judge {
                 let what = format!("run {run} lets it wait, and does not list it");
                 self.violated(Check::ListsTruly, event, what);
             }
-            self.ends_sending(message);
             let comes_back = stays(message.handle());
             self.let_go(run, message, comes_back);
             let is_held = self.holders.contains_key(message.message_id());
@@ -278,7 +284,6 @@ impl Judge {
     /// A handler has ended without an answer.
     pub fn killed(&mut self, run: u64) {
         for message in self.runs.remove(&run).unwrap_or_default() {
-            self.ends_sending(&message);
             self.let_go(run, &message, true);
         }
     }
@@ -324,14 +329,14 @@ impl Judge {
     }
 
     /// A handler is about to write a claim, and may make other calls at the same time.
-    pub fn claims(&mut self, run: u64, replace: &Replace) {
-        let Some(of) = self.subject_of(run, replace) else { return };
+    pub fn claims(&mut self, run: u64, write: &Write) {
+        let Some(of) = self.subject_of(run, write) else { return };
         if let (Some(batch), Some(Claim { state: State::Held { .. }, .. })) =
-            (self.runs.get_mut(&run), &replace.next)
+            (self.runs.get_mut(&run), &write.next)
         {
             let message = &mut batch[of.place];
-            let is_first = message.written.is_none();
-            message.written.clone_from(&replace.next);
+            let is_first = message.written.is_none() && !message.compares;
+            message.written.clone_from(&write.next);
             if is_first {
                 self.judge_begin(run, of.place);
             }
@@ -353,31 +358,38 @@ impl Judge {
 
     /// A handler writes to the ledger. `deadline`, when it will be killed, and `clock` are both by its own clock.
     /// Returns the message that the write is about.
-    pub fn replaces(
+    pub fn writes(
         &mut self,
         run: u64,
         clock: Timestamp,
         deadline: Timestamp,
-        replace: &Replace,
+        write: &Write,
     ) -> Option<Subject> {
-        let subject = self.subject_of(run, replace)?;
+        let subject = self.subject_of(run, write)?;
+        let is_held = |next: &Claim| matches!(next.state, State::Held { .. });
+        if let Some(call) = write.calls.first().filter(|_| write.next.as_ref().is_some_and(is_held))
+        {
+            self.is_sent(run, subject.place, call);
+        }
+        let call = self.runs[&run][subject.place].call;
+        let subject = Subject { call, ..subject };
         let event = self.cases[subject.case].of.event;
         let message = self.runs.get_mut(&run)?.get_mut(subject.place)?;
-        let (is_claim, is_mark) = match replace.next.as_ref().map(|next| next.state) {
+        let (is_claim, is_mark) = match write.next.as_ref().map(|next| next.state) {
             Some(State::Held { .. }) => (true, false),
             Some(State::Done) => (false, true),
-            Some(State::Waiting) | None => (false, false),
+            Some(State::Noted | State::Waiting) | None => (false, false),
         };
         message.concluded |= !is_claim;
         let acted = message.done && !message.copy_accepted;
         let held = message.held().cloned();
         let is_held = |claim: &Claim| held.as_ref().is_some_and(|held| held.token == claim.token);
-        match (&replace.next, &replace.seen) {
+        match (&write.next, &write.seen) {
             (Some(Claim { state: State::Held { until }, .. }), seen) => {
                 let taken_too_early = seen.as_ref().is_some_and(|seen| match seen.state {
                     State::Held { until } => clock < until && clock < seen.expires_at,
                     State::Done => clock < seen.expires_at,
-                    State::Waiting => false,
+                    State::Noted | State::Waiting => false,
                 });
                 if *until < deadline || taken_too_early {
                     let what = format!("claimed until {until} at {clock}, with {seen:?} before");
@@ -391,16 +403,15 @@ impl Judge {
                 }
             }
             // An unclaimed event begins to wait.
-            (Some(Claim { state: State::Waiting, .. }), _) if replace.waiting.is_some() => {}
+            (Some(Claim { state: State::Waiting, .. }), _) if write.waiting.is_some() => {}
             (next, seen) => {
                 let what =
                     format!("{next:?} is written in the place of {seen:?}, held is {held:?}");
                 self.violated(Check::ClaimsFence, event, what);
             }
         }
-        self.announces(subject, replace, clock);
-        if let Some(entry) = &replace.waiting {
-            self.lists(subject, replace.seen.as_ref(), entry, clock);
+        if let Some(entry) = &write.waiting {
+            self.lists(subject, write.seen.as_ref(), entry, clock);
         }
         self.cases[subject.case].writes += 1;
         Some(subject)
@@ -408,18 +419,18 @@ impl Judge {
 
     /// The message that a write to the ledger is about. If a batch has several copies of one message, the owner's name
     /// tells the position.
-    fn subject_of(&self, run: u64, replace: &Replace) -> Option<Subject> {
-        let claim = replace.next.as_ref().or(replace.seen.as_ref())?;
+    fn subject_of(&self, run: u64, write: &Write) -> Option<Subject> {
+        let claim = write.next.as_ref().or(write.seen.as_ref())?;
         let named = claim.token.owner.rsplit('/').next().and_then(|nth| nth.parse::<usize>().ok());
         let batch = self.runs.get(&run)?;
         let is_it = |place: &usize| {
             let message = batch.get(*place);
-            message
-                .is_some_and(|message| self.cases[message.case].has_key(&replace.key, &self.plan))
+            message.is_some_and(|message| self.cases[message.case].has_key(&write.key, &self.plan))
         };
         let place = named.filter(is_it).or_else(|| (0..batch.len()).find(is_it))?;
-        let Delivery { case, sending, .. } = batch[place];
-        Some(Subject { run, place, case, sending, part: None })
+        let Delivery { case, call, .. } = batch[place];
+        let is_right = self.key(&self.cases[case]) == write.key || self.is_outdated(&batch[place]);
+        is_right.then_some(Subject { run, place, case, call, part: None })
     }
 
     /// The ledger has the mark of a case that was acted on.
@@ -442,23 +453,20 @@ impl Judge {
     }
 
     /// A handler received the answer to a write to the ledger.
-    pub fn told_of_claim(&mut self, of: Subject, replace: &Replace, answer: &Answer) {
+    pub fn told_of_claim(&mut self, of: Subject, write: &Write, answer: &Answer) {
         self.answers += 1;
-        if answer.is_err() {
-            self.hit(&[Some(of)]);
-        }
         let is_refused = answer.as_ref().is_err_and(|refusal| refusal.found.is_some());
         let case = &mut self.cases[of.case];
         // Two runs may have received an event that others have brought forward, and one of them is refused.
         case.writes -= u16::from(is_refused);
         let event = case.of.event;
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
-        let (Some(message), Some(next)) = (message, &replace.next) else { return };
+        let (Some(message), Some(next)) = (message, &write.next) else { return };
         self.story.tell(self.now, event, || format!("run {}: the ledger says {answer:?}", of.run));
         match next.state {
             State::Held { .. } => {}
-            State::Waiting => return self.told_of_listing(of, replace, answer),
-            State::Done => return,
+            State::Waiting => return self.told_of_listing(of, write, answer),
+            State::Noted | State::Done => return,
         }
         message.held_until = None;
         message.looks += u32::from(answer.as_ref().is_err_and(|refusal| refusal.found.is_some()));
@@ -469,29 +477,24 @@ impl Judge {
             Ok(()) | Err(_) => None,
         };
         if fault.is_some() {
-            let known_for = self.meets(of.run, LEDGER, fault);
-            let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
-            let Some(message) = message else { return };
-            message.listing.excused = true;
-            message.told = self.answers;
-            return message.met(fault, known_for, self.now);
+            return self.is_not_claimed(of, fault);
         }
         match answer.as_ref().map_err(|refusal| &refusal.found) {
             Ok(()) => {
                 message.told = self.answers;
                 message.claim = Some(next.clone());
             }
-            Err(Some(Some(there))) if there.token.owner == next.token.owner => {
+            Err(Some(Some(there))) if there.claim.token.owner == next.token.owner => {
                 message.told = self.answers;
-                message.claim = Some(there.clone());
+                message.claim = Some(there.claim.clone());
             }
-            Err(Some(Some(there))) => match there.state {
+            Err(Some(Some(there))) => match there.claim.state {
                 State::Held { until } => {
                     message.listing.excused = true;
                     message.told = self.answers;
                     message.held_until = Some(until.timestamp_millis());
                 }
-                State::Waiting => {}
+                State::Noted | State::Waiting => {}
                 State::Done => {
                     message.done = true;
                     self.drops(of.case);
@@ -499,5 +502,17 @@ impl Judge {
             },
             Err(Some(None) | None) => {}
         }
+    }
+
+    /// A handler could not claim a failure, because of this fault of the ledger.
+    pub fn is_not_claimed(&mut self, of: Subject, fault: Option<FaultKind>) {
+        let fault = fault.or(Some(FaultKind::Transient { retry_after: None }));
+        let known_for = self.meets(of.run, LEDGER, fault);
+        let (now, answers) = (self.now, self.answers);
+        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
+        let Some(message) = message else { return };
+        message.listing.excused = true;
+        message.told = answers;
+        message.met(fault, known_for, now);
     }
 }

@@ -81,12 +81,13 @@ impl Judge {
             wrong.or_else(|| Some((Check::LetterTells, self.wrong_facts(message, letter)?)))
         };
         let event = case.of.event;
-        if let Some((check, what)) = wrong {
+        let is_outdated = self.is_outdated(message);
+        if let Some((check, what)) = wrong.filter(|_| !is_outdated) {
             self.violated(check, event, what);
         }
         self.runs.get_mut(&run)?[place].dead_letter_sent = true;
         self.is_judged_unread(run, place, "is given up");
-        Some(Subject { run, place, case: index, sending: None, part: None })
+        Some(Subject { run, place, case: index, call: None, part: None })
     }
 
     /// The request id of the event in its dead letter.

@@ -121,7 +121,7 @@ impl Judge {
         }
         self.tally.count(Seen::Step("records read"));
         self.runs.get_mut(&run)?[place].fetch = Fetch::Asked;
-        Some(Subject { run, place, case, sending: None, part: None })
+        Some(Subject { run, place, case, call: None, part: None })
     }
 
     /// A handler received the answer to a read.

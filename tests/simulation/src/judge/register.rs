@@ -6,15 +6,17 @@ use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{
     Timestamp,
     claim::{Claim, Order, State},
+    lineage::{Key, Siblings},
 };
 use comeback_flow::ports::Entered;
-use wire::{Answer, Entry, Replace};
+use wire::{Answer, Entry, Write};
 
 use super::{
     Judge, Subject,
     cases::Case,
     delays::{DELAY_MAX, HOP_MIN, LEDGER, was_sent_again},
     deliveries::{Delivery, Met, receive_count},
+    recall::Recall,
 };
 use crate::{
     choices::{Choices, Of},
@@ -33,7 +35,11 @@ pub struct Listing {
     /// received the answer.
     asked_at: Option<Millis>,
     judged_at: Millis,
+    /// Whether it has looked the events of its batch up, and when it received the answer; and whether it knows from
+    /// before what the ledger has about this one.
+    looks_up: bool,
     answered_at: Option<Timestamp>,
+    is_recalled: bool,
     /// The result of the look-up, and its fault if it failed.
     read: Read,
     look_up_fault: Option<Met>,
@@ -58,7 +64,14 @@ struct Read {
 
 impl Listing {
     fn read(&self) -> Option<Read> {
-        (self.answered_at.is_some() && self.look_up_fault.is_none()).then_some(self.read)
+        let is_looked_up = self.answered_at.is_some() && self.look_up_fault.is_none();
+        let is_paused = is_looked_up && self.read.is_paused;
+        (is_looked_up || self.is_recalled).then_some(Read { is_paused, ..self.read })
+    }
+
+    /// A handler knows what the ledger has about an event, before it looks others up. Its times are by its own clock.
+    pub fn is_recalled(&mut self, at: Millis, judged_at: Millis) {
+        (self.asked_at, self.judged_at, self.is_recalled) = (Some(at), judged_at, true);
     }
 
     /// How many milliseconds ago the handler received the answer to its look-up.
@@ -69,6 +82,11 @@ impl Listing {
     /// Whether the handler has an answer to its look-up. What the call reads after that is read in vain.
     pub fn is_answered(&self) -> bool {
         self.answered_at.is_some()
+    }
+
+    /// Whether the handler must drop the message, because it has looked up that the failure was acted on.
+    pub fn must_be_dropped(&self) -> bool {
+        self.is_done() && self.look_up_fault.is_none()
     }
 
     /// Whether the handler knows that the failure was acted on.
@@ -105,13 +123,18 @@ impl Wait {
     }
 }
 
+/// Whether no handler acts or has acted on a failure with a claim in this state.
+fn is_free(state: State) -> bool {
+    matches!(state, State::Noted | State::Waiting)
+}
+
 pub fn came_back(record: &SqsMessage) -> bool {
     receive_count(record) > 1 || was_sent_again(record)
 }
 
 impl Judge {
-    pub fn any_key(&self, of: Of, choices: &mut Choices) -> String {
-        self.cases[choices.index(of, "failure", self.cases.len())].key(&self.plan)
+    pub fn any_key(&self, of: Of, choices: &mut Choices) -> Key {
+        self.key(&self.cases[choices.index(of, "failure", self.cases.len())])
     }
 
     pub fn has_register(&self, case: &Case) -> bool {
@@ -119,9 +142,9 @@ impl Judge {
     }
 
     /// The key of a failure for which there is an order, and until when the order is to be kept.
-    pub fn order_of(&self, trace: &str) -> Option<(String, Timestamp)> {
+    pub fn order_of(&self, trace: &str) -> Option<(Key, Timestamp)> {
         let case = &self.cases[self.case_with(trace)?];
-        case.order.map(|_| (case.key(&self.plan), case.order_until()))
+        case.order.map(|_| (self.key(case), case.order_until()))
     }
 
     /// The order for a failure is kept until this time, or has ended.
@@ -137,7 +160,7 @@ impl Judge {
     }
 
     /// An operator's order for a failure was written, in an item that is kept until this time.
-    pub fn ordered(&mut self, key: &str, order: Order, until: Timestamp) {
+    pub fn ordered(&mut self, key: &Key, order: Order, until: Timestamp) {
         let Some(case) = self.cases.iter_mut().find(|case| case.has_key(key, &self.plan)) else {
             return;
         };
@@ -152,15 +175,15 @@ impl Judge {
         self.story.tell(self.now, case.of.event, || format!("an operator orders: {order:?}"));
     }
 
-    pub fn looks_up(&mut self, run: u64, clock: Timestamp, events: &[String], targets: &[String]) {
+    pub fn looks_up(&mut self, run: u64, clock: Timestamp, events: &[Key], targets: &[String]) {
         let at = clock.timestamp_millis();
         let Some(batch) = self.runs.get(&run) else { return };
         let case_of = |message: &Delivery| &self.cases[message.case];
-        let (expected, possible) = self.looks_for(batch);
+        let expected = self.looks_for(batch);
         let may_be_due = |case: &&Case| case.verdict().is_ok_and(|it| at >= case.due_range(it).0);
         let due = batch.iter().map(case_of).filter(may_be_due);
         let due: BTreeSet<&str> = due.map(|case| case.arn(&self.plan)).collect();
-        let is_again = batch.iter().any(|message| message.listing.asked_at.is_some());
+        let is_again = batch.iter().any(|message| message.listing.looks_up);
         let has_register = batch.iter().any(|message| self.has_register(case_of(message)));
         // Handlers that count the failures of a target need its circuit also when no message is due.
         let probes = batch.iter().any(|it| self.plan.handler_of(case_of(it).of.target).probes);
@@ -175,10 +198,9 @@ impl Judge {
             self.violated(Check::RefusedCountsForNone, None, what);
             return;
         }
-        let asked: BTreeSet<&str> = events.iter().map(String::as_str).collect();
-        let is_right = expected.iter().all(|key| asked.contains(key.as_str()))
+        let asked: BTreeSet<_> = events.iter().cloned().collect();
+        let is_right = asked == expected
             && asked.len() == events.len()
-            && asked.iter().all(|&key| expected.contains(key) || possible.contains(key))
             && (probes || targets.iter().all(|target| due.contains(target.as_str())))
             && (!events.is_empty() || !targets.is_empty());
         if is_again || !(has_register || probes) || !is_right {
@@ -189,25 +211,74 @@ impl Judge {
         }
         self.tally.count(Seen::Step("look-ups"));
         for message in self.runs.get_mut(&run).into_iter().flatten() {
-            message.listing.asked_at = Some(at);
+            (message.listing.asked_at, message.listing.looks_up) = (Some(at), true);
             message.listing.judged_at = at - (self.now - message.judged_at).num_milliseconds();
         }
     }
 
-    /// A look-up reads these items. Those of `current` are up to date, the others may be stale.
-    pub fn reads(&mut self, run: u64, current: &[&str], found: &BTreeMap<String, Entered>) {
-        for message in self.runs.get_mut(&run).into_iter().flatten() {
+    /// The items of events for which a look-up must ask.
+    fn looks_for(&self, batch: &[Delivery]) -> BTreeSet<Key> {
+        let is_sought = |message: &&Delivery| {
+            let is_known = message.is_read() && self.wait_for_note(message, 0).is_none();
+            let is_new = !message.listing.is_recalled && came_back(message.record());
+            is_known && is_new && self.has_register(&self.cases[message.case])
+        };
+        let sought = batch.iter().filter(is_sought);
+        sought.map(|message| self.key(&self.cases[message.case])).collect()
+    }
+
+    /// A look-up reads these items. Those of `current` are up to date, the others may be stale. `is_recall` asks which
+    /// runs have failed.
+    pub fn reads(
+        &mut self,
+        run: u64,
+        is_recall: bool,
+        current: &[&Key],
+        found: &BTreeMap<Key, Entered>,
+    ) {
+        for place in 0..self.runs.get(&run).map_or(0, Vec::len) {
+            let message = &self.runs[&run][place];
             let case = &self.cases[message.case];
-            let key = case.key(&self.plan);
+            let is_paused = !is_recall && self.paused.contains(case.arn(&self.plan));
+            let is_known = message.listing.is_recalled;
+            let key = if is_recall { self.noted_key(case) } else { self.key(case) };
             let entered = found.get(&key);
             let delayed_until = entered.and_then(|entered| entered.delayed_until);
-            message.listing.read = Read {
-                order: case.order.filter(|_| current.contains(&&*key)),
-                is_ordered: entered.is_some_and(|entered| entered.claim.order.is_some()),
-                is_paused: self.paused.contains(case.arn(&self.plan)),
-                state: entered.map(|entered| entered.claim.state),
+            let read = Read {
+                order: case.order.filter(|_| current.contains(&&key)),
+                is_ordered: entered.is_some_and(|entered| entered.known.claim.order.is_some()),
+                is_paused,
+                state: entered.map(|entered| entered.known.claim.state),
                 delayed_until: delayed_until.map(|until| until.timestamp_millis()),
             };
+            let is_asking = message.recall == Recall::Asked;
+            let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
+            let Some(listing) = message.map(|message| &mut message.listing) else { continue };
+            match is_recall {
+                true if is_asking => listing.read = read,
+                true => {}
+                false if is_known => listing.read.is_paused = is_paused,
+                false => listing.read = read,
+            }
+        }
+    }
+
+    /// A handler reads the runs beside that of a failure, and its own item with them.
+    pub fn reads_siblings(&mut self, of: Subject, siblings: &Siblings) {
+        let case = &self.cases[of.case];
+        let own = siblings.runs.iter().find(|(run, _)| case.request_id == **run);
+        let claim = own.map(|(_, known)| &known.claim);
+        let (is_paused, delayed_until) = (false, None);
+        let read = Read {
+            order: case.order,
+            is_ordered: claim.is_some_and(|claim| claim.order.is_some()),
+            is_paused,
+            state: claim.map(|claim| claim.state),
+            delayed_until,
+        };
+        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
+        if let Some(message) = message.filter(|message| message.recall == Recall::Closer) {
+            message.listing.read = read;
         }
     }
 
@@ -250,8 +321,11 @@ impl Judge {
         let listing = &message.listing;
         let case = &self.cases[message.case];
         let asked_at = listing.asked_at?;
-        if let Some(fault) = listing.look_up_fault {
-            return self.soon(message, at, asked_at, fault);
+        // An order that it knows from before the look-up is followed.
+        let knows_order = listing.is_recalled && listing.read.is_ordered;
+        let soon = |fault| self.soon(message, at, asked_at, fault);
+        if let Some(soon) = listing.look_up_fault.filter(|_| !knows_order).and_then(soon) {
+            return Some(soon);
         }
         let read = listing.read()?;
         let is_ordered = read.is_ordered || read.order.is_some();
@@ -337,7 +411,7 @@ impl Judge {
             && message.held().is_none()
             && listing.read().and_then(|read| read.delayed_until) == Some(due);
         let is_anothers = seen.is_some_and(|seen| {
-            seen.state != State::Waiting
+            !is_free(seen.state)
                 && !seen.is_expired(clock)
                 && !message.held().is_some_and(|held| held.token == seen.token)
         });
@@ -365,21 +439,22 @@ impl Judge {
     }
 
     /// A handler received the answer to a write that lists an event.
-    pub fn told_of_listing(&mut self, of: Subject, replace: &Replace, answer: &Answer) {
+    pub fn told_of_listing(&mut self, of: Subject, write: &Write, answer: &Answer) {
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let (Some(message), Err(refusal)) = (message, answer) else { return };
         // A claim of its own whose write took effect late is replaced, as any other change is.
         let own = message.held().map(|held| held.token.clone());
         let is_own = |there: &Claim| own.as_ref() == Some(&there.token);
         let listing = &mut message.listing;
-        match (&refusal.found, &replace.next) {
+        let there = refusal.found.as_ref().map(|there| there.as_ref().map(|known| &known.claim));
+        match (there, &write.next) {
             (Some(Some(there)), Some(next)) if there.is(next) => {}
-            (Some(Some(there)), _) if there.state != State::Waiting && !is_own(there) => {
+            (Some(Some(there)), _) if !is_free(there.state) && !is_own(there) => {
                 listing.excused = true;
             }
             (Some(there), _) => {
                 listing.changes += 1;
-                listing.found_order |= there.as_ref().is_some_and(|there| there.order.is_some());
+                listing.found_order |= there.is_some_and(|there| there.order.is_some());
             }
             (None, _) => listing.excused = true,
         }
@@ -395,7 +470,7 @@ impl Judge {
         let listed_before = listing.read().and_then(|read| read.delayed_until);
         let is_written = listing.writes > listing.changes || listing.writes == LOOKS_MAX;
         let is_anothers =
-            listing.read().and_then(|read| read.state).is_some_and(|state| state != State::Waiting);
+            listing.read().and_then(|read| read.state).is_some_and(|state| !is_free(state));
         let is_excused = !message.is_read()
             || self.wait_for_note(message, 0).is_some()
             || listing.excused

@@ -111,7 +111,7 @@ impl Judge {
         }
         let split = self.runs.get_mut(&run)?.get_mut(place)?.split.as_deref_mut()?;
         *split.parts.get_mut(part?)? = Sent::Asked;
-        Some(Subject { run, place, case, sending: None, part })
+        Some(Subject { run, place, case, call: None, part })
     }
 
     /// The trace of the message that a queue accepts. SQS keeps a trace as it is, but the judge tells failures apart by

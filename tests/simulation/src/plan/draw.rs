@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The share of worlds in which functions are retried without an envelope.
-const TRANSPARENT: f64 = 0.4;
+const TRANSPARENT: f64 = 0.46;
 
 /// The share of worlds in which failure records lie in buckets, and the share of functions there that have one.
 const RECORDS: f64 = 0.3;
@@ -335,11 +335,27 @@ impl Plan {
                 self.targets[number].transparent = self.targets[old].transparent;
             }
         }
+        let function = self.targets.iter().position(|target| !target.is_queue());
+        if let Some(function) =
+            function.filter(|_| self.targets.iter().all(|it| !it.transparent[0]))
+        {
+            self.targets[function].transparent = [true; 2];
+        }
         self.equal = dice.pick(&[0.1, 0.2, 0.4, 0.8]);
         self.fast = 0.5 * dice.unit();
         self.nested = if self.flawless { 0.3 } else { 0.1 };
-        if !self.flawless && dice.happens(0.6) {
-            self.rates.insert(Fault::TransactionConflict, 0.3 * dice.unit().powi(2));
+        (self.rootless, self.shared) =
+            (dice.pick(&[0.0, 0.0, 0.0, 0.3, 1.0]), dice.pick(&[0.0, 0.0, 0.5]));
+        self.page = dice.happens(0.4).then(|| dice.number(2..=5) as usize);
+        if self.flawless {
+            return;
+        }
+        for (fault, most) in
+            [(Fault::InvokeRepeated, 0.8), (Fault::RootChanged, 0.3), (Fault::RootLost, 0.3)]
+        {
+            if dice.happens(0.5) {
+                self.rates.insert(fault, most * dice.unit().powi(2));
+            }
         }
     }
 

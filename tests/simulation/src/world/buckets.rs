@@ -234,7 +234,7 @@ impl World {
             ..Stranger::new("beside records", String::new(), id, "")
         };
         let as_good = Stranger::new("beside records", String::new(), id, &payload);
-        let (place, bytes, stranger) = match self.choices.kind(of, "kind", 0..=9, 9) {
+        let (place, bytes, stranger) = match self.choices.kind(of, "kind", 0..=10, 9) {
             0 => (usual, format!("no JSON, {id}"), over("unreadable")),
             1 => (usual, format!(r#"{{"no":"function","id":"{id}"}}"#), over("unreadable")),
             2 => {
@@ -263,6 +263,14 @@ impl World {
                 let kind = "tells of no object";
                 let stranger = Stranger { body, place: Some(usual), kind, ..as_good };
                 return self.tell(of, number, stranger);
+            }
+            10 => {
+                // A function of the same name in another account. Only the record says so.
+                let abroad = arn.replace("000000000000", "999999999999");
+                let kind = "a record of another account";
+                let over = Some("target_not_allowed");
+                let stranger = Stranger { over, is_refused: true, kind, ..as_good };
+                (usual, about(&abroad, "RetriesExhausted", &carried), stranger)
             }
             _ => (usual, good, as_good),
         };

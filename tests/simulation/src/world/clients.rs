@@ -28,6 +28,9 @@ use crate::{
 /// The size of an event, in bytes, that fits into a message by itself but not within its envelope.
 const TOO_LARGE: usize = 1_048_500;
 
+/// The root of events that are sent in one trace.
+const SHARED_ROOT: &str = "Root=1-69813980-000000000000000000000001";
+
 /// The share of forged envelopes among a target's events, if a caller forges some.
 const FORGED: f64 = 0.5;
 
@@ -78,7 +81,7 @@ impl World {
         } else {
             payload::payload(event, second, of, &mut self.choices)
         };
-        let trace = self.trace();
+        let trace = self.trace_of_event(of);
         let invocation = Invocation {
             function: &name,
             invocation_type: InvocationType::Event,
@@ -151,9 +154,29 @@ impl World {
 
     /// A new trace header, for a new chain of requests.
     pub fn trace(&mut self) -> String {
-        let (second, root, parent) =
-            (self.now.timestamp(), self.choices.seed(), self.choices.seed());
-        format!("Root=1-{second:08x}-00000000{root:016x};Parent={parent:016x};Sampled=0")
+        let parent = self.choices.seed();
+        self.trace_with(format!("Parent={parent:016x};Sampled=0"))
+    }
+
+    /// A trace header with a new root.
+    pub fn trace_with(&mut self, rest: String) -> String {
+        let (second, root) = (self.now.timestamp(), self.choices.seed());
+        format!("Root=1-{second:08x}-00000000{root:016x};{rest}")
+    }
+
+    /// The trace header of an event that a client sends. Some have no root, and some one that others have too.
+    fn trace_of_event(&mut self, of: Of) -> String {
+        let trace = self.trace();
+        let (root, rest) = trace.split_once(';').unwrap_or_default();
+        if self.choices.happens(of, "without a root", self.plan.rootless) {
+            self.judge.tally.count(Seen::Step("events without a root"));
+            rest.to_owned()
+        } else if self.choices.happens(of, "shares its root", self.plan.shared) {
+            self.judge.tally.count(Seen::Step("events that share a root"));
+            format!("{SHARED_ROOT};{rest}")
+        } else {
+            format!("{root};{rest}")
+        }
     }
 
     /// A stranger, and not Lambda, sends a message to a retry queue.

@@ -241,20 +241,24 @@ impl World {
                 let is_of_records = |(request, _): &(Request, _)| {
                     matches!(request, Request::Sleep(_) | Request::Read(_)) || judge.splits(request)
                 };
-                let is_of_notes = |call: &(Request, _)| {
-                    is_of_records(call) || matches!(call.0, Request::Recall(_) | Request::Adopt(_))
-                };
                 let is_reading = requests.iter().all(is_of_records);
-                let is_recalling = requests.iter().all(is_of_notes);
+                let is_of_recall = |call: &(Request, _)| {
+                    let is_take = matches!(call.0, Request::Take { .. });
+                    let is_closer =
+                        matches!(call.0, Request::Siblings { only_children: false, .. });
+                    let is_first = matches!(call.0, Request::LookUp { .. }) && judge.recalls(key);
+                    is_of_records(call) || is_first || is_closer || is_take
+                };
+                let is_recalling = requests.iter().all(is_of_recall);
                 if !is_reading {
                     self.judge.is_past_records(key);
                 }
                 if !is_recalling {
-                    self.judge.is_past_notes(key);
+                    self.judge.is_past_recall(key, clock);
                 }
                 for (request, _) in &requests {
-                    if let Request::Replace(replace) = request {
-                        self.judge.claims(key, replace);
+                    if let Request::Write(write) = request {
+                        self.judge.claims(key, write);
                     }
                 }
                 for (request, slot) in requests {
@@ -271,6 +275,7 @@ impl World {
             return self.judge.violated(Check::ReportsTruly, None, what);
         };
         if let Some((process, _)) = &begun.working {
+            self.judge.is_past_recall(key, process.clock.now());
             self.publish_report(&report, process.clock.now());
         }
         let outcome = if self.judge.may_fork(key) && self.happens(begun.of, Fault::KilledAfter) {

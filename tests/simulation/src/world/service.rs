@@ -64,6 +64,9 @@ const COUNT_LAG: Duration = Duration::from_mins(1);
 /// A wrong count is at most twice the right one, plus this number.
 const IN_FLIGHT_WRONG: u64 = 20;
 
+/// How often the SDK makes a call for one invocation.
+const TRIES_MAX: u32 = 3;
+
 /// How long a slow call to the ledger takes, in milliseconds: almost as long as the handler waits for it.
 const LEDGER_SLOW: RangeInclusive<u64> = 300..=2_900;
 
@@ -77,8 +80,10 @@ pub struct Call {
     clock: Timestamp,
     /// The subject of each entry. Visibility changes and counts don't need it.
     subjects: Vec<Option<Subject>>,
-    /// Whether it is made twice.
-    is_repeated: Cell<bool>,
+    /// Whether it is the look-up of a batch that asks which runs have failed.
+    is_recall: bool,
+    /// How many calls were made before it for the same invocation, which Lambda may have accepted unseen.
+    unanswered: Cell<u32>,
     slot: Weak<Slot>,
 }
 
@@ -86,10 +91,11 @@ impl Call {
     fn is_of_ledger(&self) -> bool {
         matches!(
             self.request,
-            Request::Replace(_)
+            Request::Write(_)
+                | Request::Note { .. }
+                | Request::Take { .. }
+                | Request::Siblings { .. }
                 | Request::LookUp { .. }
-                | Request::Recall(_)
-                | Request::Adopt(_)
                 | Request::Exchange(_)
                 | Request::List { .. }
         )
@@ -121,6 +127,7 @@ impl World {
         else {
             return;
         };
+        let is_recall = matches!(request, Request::LookUp { .. }) && self.judge.recalls(run);
         let subjects = match &request {
             Request::Sleep(_) => Vec::new(),
             Request::Read(location) => vec![self.judge.reads_record(run, location)],
@@ -128,10 +135,7 @@ impl World {
                 self.judge.hides(run, clock, changes);
                 vec![None; changes.len()]
             }
-            Request::Count { .. }
-            | Request::Minutes { .. }
-            | Request::Recall(_)
-            | Request::Adopt(_) => vec![None],
+            Request::Count { .. } | Request::Minutes { .. } => vec![None],
             Request::Exchange(exchange) => {
                 self.judge.turns(run, exchange);
                 vec![None]
@@ -145,15 +149,26 @@ impl World {
             }
             Request::Letters(letters) => self.judge.gives_up(run, clock, letters),
             Request::Invoke(invoke) => vec![self.judge.invokes(run, clock, invoke)],
-            Request::Replace(replace) => vec![self.judge.replaces(run, clock, deadline, replace)],
-            Request::LookUp { events, targets, .. } => {
-                self.judge.looks_up(run, clock, events, targets);
+            Request::Write(write) => vec![self.judge.writes(run, clock, deadline, write)],
+            Request::Note { known, .. } => vec![self.judge.notes(run, known)],
+            Request::Take { run: taker, .. } => vec![self.judge.asks_to_take(run, taker)],
+            Request::Siblings { key, only_children: false } => {
+                vec![self.judge.looks_closer(run, key)]
+            }
+            Request::Siblings { key, only_children: true } => vec![self.judge.compares(run, key)],
+            Request::LookUp { runs, targets: _ } if is_recall => {
+                self.judge.asks_for_runs(run, runs);
+                vec![None]
+            }
+            Request::LookUp { runs, targets } => {
+                self.judge.looks_up(run, clock, runs, targets);
                 vec![None]
             }
         };
-        let is_repeated = Cell::new(false);
         let of = self.of_call(run, &request, &subjects);
-        let call = Rc::new(Call { run, handler, of, clock, request, subjects, is_repeated, slot });
+        let unanswered = Cell::new(0);
+        let call = Call { run, handler, of, clock, request, subjects, is_recall, unanswered, slot };
+        let call = Rc::new(call);
         if let Request::Sleep(lasts) = call.request {
             // Whole milliseconds, like every time here.
             let millis = lasts.as_nanos().div_ceil(1_000_000) as u64;
@@ -166,7 +181,8 @@ impl World {
     /// Draws the outcome of a call.
     fn dispatch(&mut self, call: Rc<Call>) {
         let of = call.of;
-        let out = self.choices.millis(of, "arrives after", 2..=60);
+        let before = self.makes_before(&call);
+        let out = self.choices.millis(of, "arrives after", 2..=60) + before;
         let back = self.choices.millis(of, "answered after", 2..=60);
         let may_fork = self.judge.may_fork(call.run);
         if self.is(Trouble::CallsThrottled, 0) {
@@ -188,17 +204,49 @@ impl World {
             self.time_out(call);
         } else if may_fork && self.happens(of, Fault::CallRepeated) {
             self.send_off(&call, out, None);
-            call.is_repeated.set(true);
-            self.judge.hit(&call.subjects);
+            call.unanswered.set(call.unanswered.get() + 1);
             let again = out + self.choices.millis(of, "repeated after", 100..=3_000);
             self.send_off(&call, again, Some(back));
         } else if call.is_of_ledger() && self.happens(of, Fault::LedgerSlow) {
             let out = self.choices.millis(of, "arrives slowly after", LEDGER_SLOW);
             self.send_off(&call, out, Some(back));
         } else {
-            self.judge.will_be_told(&call.request, &call.subjects);
+            // The time of the handler may be up before the last of several calls is answered.
+            if before.is_zero() {
+                self.judge.will_be_told(&call.request, &call.subjects);
+            }
             self.send_off(&call, out, Some(back));
         }
+    }
+
+    /// The SDK repeats an invocation that fails, and judges each call by its own answer. Draws what becomes of all
+    /// calls before the last. Returns how long they take.
+    fn makes_before(&mut self, call: &Rc<Call>) -> Duration {
+        let mut took = Duration::ZERO;
+        let is_invocation = matches!(call.request, Request::Invoke(_));
+        for _ in (1..TRIES_MAX).filter(|_| is_invocation) {
+            if !self.happens(call.of, Fault::InvokeRepeated) {
+                break;
+            }
+            let step = match self.choices.kind(call.of, "made before", 0..=3, 0) {
+                0 => "throttled and repeated",
+                1 => {
+                    call.unanswered.set(call.unanswered.get() + 1);
+                    "unanswered and repeated"
+                }
+                _ if !self.judge.may_fork(call.run) => break,
+                kind => {
+                    call.unanswered.set(call.unanswered.get() + 1);
+                    let late = if kind == 3 { 60_000 } else { 60 };
+                    let out = took + self.choices.millis(call.of, "accepted after", 2..=late);
+                    self.send_off(call, out, None);
+                    "accepted unseen and repeated"
+                }
+            };
+            self.judge.tally.count(Seen::Step(step));
+            took += self.choices.millis(call.of, "made again after", 20..=2_000);
+        }
+        took
     }
 
     /// The call reaches its service after `out`. Its answer takes `back`, or is lost.
@@ -208,7 +256,6 @@ impl World {
     }
 
     fn refuse(&mut self, call: Rc<Call>, after: Duration, is_throttled: bool) {
-        self.judge.hit(&call.subjects);
         let of_ledger = call.is_of_ledger();
         let of_bucket = matches!(call.request, Request::Read(_));
         let of_queue = matches!(call.request, Request::Again { .. });
@@ -232,7 +279,6 @@ impl World {
 
     /// A call gets no answer. It times out after a while, or never.
     fn time_out(&mut self, call: Rc<Call>) {
-        self.judge.hit(&call.subjects);
         if self.happens(call.of, Fault::CallHung) {
             return;
         }
@@ -248,17 +294,18 @@ impl World {
                 Request::Invoke(_)
                     | Request::Read(_)
                     | Request::Again { .. }
-                    | Request::Replace(_)
+                    | Request::Write(_)
                     | Request::LookUp { .. }
-                    | Request::Recall(_)
-                    | Request::Adopt(_)
+                    | Request::Siblings { .. }
+                    | Request::Take { .. }
             )
         };
         if !needs_kind(&call.request) {
             refusal.kind = None;
         }
-        let answers = vec![Err(refusal); call.subjects.len()];
-        self.answer_after(after, call, answers.into());
+        let entries = vec![Err(refusal); call.subjects.len()];
+        let found = unanswered(&call);
+        self.answer_after(after, call, Reply { entries, found });
     }
 
     fn answer_after(&mut self, after: Duration, call: Rc<Call>, reply: Reply) {
@@ -287,18 +334,27 @@ impl World {
             Request::Letters(letters) => self.take_letters(call, letters).into(),
             Request::Invoke(invoke) => match self.take_invocation(of, invoke, subject) {
                 Ok(request_id) => {
-                    Ok(Found::Accepted { request_id, is_repeated: call.is_repeated.get() }).into()
+                    Ok(Found::Accepted { request_id, unanswered: call.unanswered.get() }).into()
                 }
-                Err(refusal) if call.is_repeated.get() => {
-                    Reply { entries: vec![Err(refusal)], found: Found::MaybeAccepted }
-                }
-                Err(refusal) => vec![Err(refusal)].into(),
+                Err(refusal) => Reply { entries: vec![Err(refusal)], found: unanswered(call) },
             },
-            Request::Recall(keys) => self.recall(of, run, keys).into(),
-            Request::Adopt(noting) => self.adopt(of, run, noting).into(),
-            Request::Replace(replace) => vec![self.replace(of, replace, subject)].into(),
-            Request::LookUp { events, targets } => {
-                let read = self.look_up(of, run, events, targets);
+            Request::Write(write) => vec![self.write(of, write, subject)].into(),
+            Request::Note { key, known } => vec![self.note(of, key, known, subject)].into(),
+            Request::Take { key, call, run: taker } => {
+                self.take_call(of, run, key, call, taker).into()
+            }
+            Request::Siblings { key, only_children } => {
+                let read = self.siblings(of, key, *only_children);
+                if let (Ok(Found::Siblings(siblings)), Some(subject)) = (&read, subject) {
+                    self.judge.reads_siblings(subject, siblings);
+                }
+                read.into()
+            }
+            Request::LookUp { runs, targets } if call.is_recall => {
+                self.look_up(of, (run, true), runs, targets).into()
+            }
+            Request::LookUp { runs, targets } => {
+                let read = self.look_up(of, (run, false), runs, targets);
                 let none = BTreeMap::new();
                 let known =
                     if let Ok(Found::Notes { circuits, .. }) = &read { circuits } else { &none };
@@ -534,6 +590,7 @@ impl World {
         self.admit(of, target, &MISCONFIGURATIONS, &REJECTIONS)?;
         let Outgoing { body, trace_header, .. } = &invoke.message;
         let trace = self.next_hop(trace_header.as_deref().unwrap_or_default());
+        let trace = self.next_root(of, trace);
         let invocation = Invocation {
             function,
             invocation_type: InvocationType::Event,
@@ -564,22 +621,14 @@ impl World {
             self.judge.counted(call.run, call.clock, name_of(queue_url), *count);
         }
         match (&call.request, reply.entries.first()) {
+            (Request::LookUp { .. }, Some(answer)) if call.is_recall => {
+                self.judge.told_of_runs(call.run, answer, &reply.found);
+            }
             (Request::LookUp { targets, .. }, Some(answer)) => {
                 self.judge.told_of_look_up(call.run, answer);
                 if answer.is_err() {
                     self.judge.looked_up(call.run, targets, &BTreeMap::new());
                 }
-            }
-            (Request::Recall(keys), Some(answer)) => {
-                let now = self.clock_of(call.run);
-                let none = Vec::new();
-                let found = if let Found::Recalled(found) = &reply.found { found } else { &none };
-                self.judge.told_of_recall(call.run, now, keys, answer, found);
-            }
-            (Request::Adopt(noting), Some(answer)) => {
-                let now = self.clock_of(call.run);
-                let is_adopted = matches!(reply.found, Found::Adopted(true));
-                self.judge.told_of_adoption(call.run, now, noting, answer, is_adopted);
             }
             (Request::List { target, .. }, Some(Err(_))) => {
                 self.judge.told_of_no_list(call.run, target);
@@ -595,8 +644,21 @@ impl World {
                 (Some(subject), Request::Read(_)) => {
                     self.judge.told_of_record(*subject, answer);
                 }
-                (Some(subject), Request::Replace(replace)) => {
-                    self.judge.told_of_claim(*subject, replace, answer);
+                (Some(subject), Request::Write(write)) => {
+                    self.judge.told_of_claim(*subject, write, answer);
+                }
+                (Some(_), Request::Note { .. }) => {}
+                (Some(subject), Request::Siblings { only_children: true, .. }) => {
+                    self.judge.has_compared(*subject, answer);
+                }
+                (Some(subject), Request::Siblings { .. }) => {
+                    let now = self.clock_of(call.run);
+                    self.judge.told_of_siblings(*subject, now, answer, &reply.found);
+                }
+                (Some(subject), Request::Take { .. }) => {
+                    let now = self.clock_of(call.run);
+                    let is_taken = matches!(reply.found, Found::Taken(true));
+                    self.judge.told_of_taking(*subject, now, answer, is_taken);
                 }
                 (Some(subject), Request::Again { queue_url, .. })
                     if self.plan.source(name_of(queue_url)).is_none() =>
@@ -617,12 +679,34 @@ impl World {
         self.poll(call.run);
     }
 
+    /// The trace header that Lambda passes on to an invocation. It should have the same root.
+    fn next_root(&mut self, of: Of, trace: String) -> String {
+        let is_root = |member: &&str| member.starts_with("Root=");
+        let rest = || trace.split(';').filter(|it| !is_root(it)).collect::<Vec<_>>().join(";");
+        if self.happens(of, Fault::RootLost) {
+            return rest();
+        }
+        if self.happens(of, Fault::RootChanged) {
+            let rest = rest();
+            return self.trace_with(rest);
+        }
+        trace
+    }
+
     /// The trace header of a request that is passed on: each hop has a new parent.
     fn next_hop(&mut self, trace: &str) -> String {
         let parent = format!("Parent={:016x}", self.choices.seed());
         let is_parent = |member: &str| member.starts_with("Parent=");
         let members = trace.split(';').map(|it| if is_parent(it) { parent.as_str() } else { it });
         members.collect::<Vec<_>>().join(";")
+    }
+}
+
+/// What an answer without success says beside its error.
+fn unanswered(call: &Call) -> Found {
+    match (call.unanswered.get(), &call.request) {
+        (1.., Request::Invoke(_)) => Found::Unanswered(call.unanswered.get()),
+        _ => Found::Nothing,
     }
 }
 

@@ -1,22 +1,21 @@
 //! The table with the handlers' ledgers and registers, and the operators, who write to it too.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     rc::Rc,
     time::Duration,
 };
 
 use comeback_core::{
     Timestamp,
-    claim::{self, Claim, Order, State, Token, is_same},
-    envelope::RetryMetadata,
+    claim::{Claim, Order, State, Token, is_same},
     fault::FaultKind,
-    note::{self, Keys, Sending},
+    lineage::{Call, Key, Known, Note, Siblings},
     time::{between, later},
 };
 use comeback_flow::ports::{Entered, Listed};
 use rustc_hash::FxHashMap;
-use wire::{Answer, Entry, Found, Noting, Refusal, Replace};
+use wire::{Answer, Entry, Found, Refusal, Write};
 
 use super::{World, service::name_of};
 use crate::{
@@ -28,6 +27,9 @@ use crate::{
 
 /// How stale the result of a look-up may be.
 const LOOK_UP_LAG: Duration = Duration::from_secs(1);
+
+/// How many runs a handler reads at once, unless the plan says less.
+const SIBLINGS_MAX: usize = 100;
 
 /// Our program keeps an order for as long as SQS may keep the message.
 const KEEP: Duration = Duration::from_hours(14 * 24);
@@ -47,14 +49,22 @@ struct Listing {
     receipt_handle: Box<str>,
 }
 
-/// The key of a claim: the number of its target, and the id of its failure.
+/// The key of an item: the number of its target, the digest of its payload, and its run.
 #[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
-struct Key {
+struct Short {
     target: u32,
-    id: Id,
+    digest: u128,
+    run: Id,
 }
 
-/// An item with a claim, in few bytes: an outage has millions of them.
+impl Short {
+    /// The key of another run with the same target and payload.
+    fn sibling(&self, run: Id) -> Self {
+        Self { run, ..*self }
+    }
+}
+
+/// An item of a run, in few bytes: an outage has millions of them.
 #[derive(Clone)]
 struct Item {
     generation: u32,
@@ -64,12 +74,21 @@ struct Item {
     expires_at: Timestamp,
     /// When the message of a waiting event comes back, if it is delayed. Those in flight have a [`Listing`].
     delayed_until: Option<Timestamp>,
+    /// What is known of a run that is, or has, a retry without an envelope.
+    more: Option<Box<More>>,
+}
+
+#[derive(Clone, Default)]
+struct More {
+    note: Option<Note>,
+    calls: Vec<Call>,
 }
 
 impl Item {
-    fn new(claim: Claim, delayed_until: Option<Timestamp>) -> Self {
+    fn new(claim: Claim) -> Self {
         let Claim { token: Token { generation, owner }, state, order, expires_at } = claim;
-        Self { generation, owner: Id::from(&*owner), state, order, expires_at, delayed_until }
+        let (owner, delayed_until, more) = (Id::from(&*owner), None, None);
+        Self { generation, owner, state, order, expires_at, delayed_until, more }
     }
 
     fn claim(&self) -> Claim {
@@ -77,27 +96,42 @@ impl Item {
         let token = Token { generation: *generation, owner: owner.to_string() };
         Claim { token, state: *state, order: *order, expires_at: *expires_at }
     }
+
+    fn known(&self) -> Known {
+        let More { note, calls } = self.more.as_deref().cloned().unwrap_or_default();
+        Known { claim: self.claim(), note, calls }
+    }
+
+    fn calls(&self) -> &[Call] {
+        self.more.as_ref().map_or(&[], |more| &more.calls)
+    }
+
+    /// Writes a call. Who has taken it is another attribute, and stays.
+    fn set_call(&mut self, call: &Call) {
+        let calls = &mut self.more.get_or_insert_default().calls;
+        match calls.iter_mut().find(|there| there.name == call.name) {
+            Some(there) => *there = Call { taken_by: there.taken_by.take(), ..call.clone() },
+            None => calls.push(call.clone()),
+        }
+    }
 }
 
-/// The items, by claim key.
+/// The items of runs.
 #[derive(Default)]
 pub struct Table {
-    items: FxHashMap<Key, Item>,
+    items: BTreeMap<Short, Item>,
     /// The entries of the register for messages in flight.
-    listed: FxHashMap<Key, Listing>,
+    listed: FxHashMap<Short, Listing>,
     /// The targets in keys, by number.
     targets: Vec<Rc<str>>,
     /// The targets and queues of the entries.
     names: BTreeSet<Rc<str>>,
     /// The items without a claim, which something other than a handler has written.
-    forged: BTreeSet<String>,
+    forged: BTreeSet<Key>,
     /// What was there before the latest writes, if some look-ups miss those.
-    replaced: VecDeque<(Timestamp, Key, Option<Item>)>,
+    replaced: VecDeque<(Timestamp, Short, Option<Item>)>,
     has_stale_reads: bool,
     orders: u32,
-    /// The notes of retries without an envelope, and what is being sent, by sender. Each item has an expiry.
-    notes: HashMap<String, (Timestamp, RetryMetadata)>,
-    sendings: HashMap<String, (Timestamp, BTreeMap<String, Sending>)>,
 }
 
 impl Table {
@@ -105,56 +139,129 @@ impl Table {
         Self { has_stale_reads, ..Self::default() }
     }
 
-    /// The key, if it may be of an item.
-    fn key(&self, text: &str) -> Option<Key> {
-        let (target, id) = text.split_once('/')?;
+    /// The key in few bytes, if its target has items.
+    fn short(&self, key: &Key) -> Option<Short> {
+        let (target, digest) = key.id.rsplit_once('/')?;
         let number = self.targets.iter().position(|known| **known == *target)?;
-        Some(Key { target: number as u32, id: Id::from(id) })
+        let digest = u128::from_str_radix(digest, 16).unwrap_or_default();
+        Some(Short { target: number as u32, digest, run: Id::from(&*key.run) })
     }
 
-    fn text(&self, key: &Key) -> String {
-        claim::key(&self.targets[key.target as usize], &key.id.to_string())
+    fn long(&self, short: &Short) -> Key {
+        let Short { target, digest, run } = short;
+        let id = format!("{}/{digest:032x}", self.targets[*target as usize]);
+        Key { id, run: run.to_string() }
     }
 
-    fn item(&self, key: &str) -> Option<&Item> {
-        self.items.get(&self.key(key)?)
+    fn item(&self, key: &Key) -> Option<&Item> {
+        self.items.get(&self.short(key)?)
     }
 
-    fn claim(&self, key: &str) -> Option<Claim> {
-        self.item(key).map(Item::claim)
-    }
-
-    fn write(&mut self, now: Timestamp, key: &str, claim: Option<Claim>, entry: Option<&Entry>) {
-        let Some((target, _)) = key.split_once('/') else { return };
+    /// The key in few bytes, of an item that is to be written.
+    fn place(&mut self, key: &Key) -> Option<Short> {
+        let (target, _) = key.id.rsplit_once('/')?;
         if self.targets.iter().all(|known| **known != *target) {
             self.targets.push(target.into());
         }
-        let Some(key) = self.key(key) else { return };
-        match entry.and_then(|entry| self.listing(entry)) {
-            Some(listing) => self.listed.insert(key.clone(), listing),
-            None => self.listed.remove(&key),
+        self.short(key)
+    }
+
+    fn write(&mut self, now: Timestamp, write: &Write) {
+        let Some(short) = self.place(&write.key) else { return };
+        match write.waiting.as_ref().and_then(|entry| self.listing(entry)) {
+            Some(listing) => self.listed.insert(short.clone(), listing),
+            None => self.listed.remove(&short),
         };
-        let delayed = entry.filter(|entry| entry.receipt_handle.is_none());
-        let item = claim.map(|claim| Item::new(claim, delayed.map(|entry| entry.due)));
-        self.put(now, key, item);
+        let item = write.next.clone().map(|next| {
+            let mut item = Item::new(next);
+            let delayed = write.waiting.as_ref().filter(|entry| entry.receipt_handle.is_none());
+            item.delayed_until = delayed.map(|entry| entry.due);
+            item.more = self.items.get(&short).and_then(|there| there.more.clone());
+            if let Some(metadata) = &write.metadata {
+                let more = item.more.get_or_insert_default();
+                let parent = more.note.take().and_then(|note| note.parent);
+                more.note = Some(Note { metadata: metadata.clone(), parent });
+            }
+            write.calls.iter().for_each(|call| item.set_call(call));
+            if let Some(more) = &mut item.more {
+                more.calls.retain(|call| !write.removed.contains(&call.name));
+            }
+            item
+        });
+        self.put(now, short, item);
+    }
+
+    /// Notes what is known of a run. A claim that is there stays.
+    fn note(&mut self, now: Timestamp, key: &Key, known: &Known) {
+        let Some(short) = self.place(key) else { return };
+        let there = self.items.get(&short).cloned();
+        let mut item = there.unwrap_or_else(|| Item::new(known.claim.clone()));
+        if let Some(Note { metadata, parent }) = &known.note {
+            let note = &mut item.more.get_or_insert_default().note;
+            let before = note.take().and_then(|note| note.parent);
+            let parent = parent.clone().or(before);
+            *note = Some(Note { metadata: metadata.clone(), parent });
+        }
+        known.calls.iter().for_each(|call| item.set_call(call));
+        self.put(now, short, Some(item));
+    }
+
+    /// Takes a call, unless another run has taken it.
+    fn take(&mut self, now: Timestamp, key: &Key, call: &str, run: &str) -> bool {
+        let Some(short) = self.short(key) else { return false };
+        let Some(mut item) = self.items.get(&short).cloned() else { return false };
+        let calls = item.more.iter_mut().flat_map(|more| &mut more.calls);
+        let free =
+            |it: &&mut Call| it.name == *call && it.taken_by.as_deref().is_none_or(|by| by == run);
+        let Some(taken) = calls.into_iter().find(free) else { return false };
+        taken.taken_by = Some(run.to_owned());
+        self.put(now, short, Some(item));
+        true
+    }
+
+    /// The runs with the target and the payload of this one, the first `page` of them and in any case the run itself.
+    fn siblings(&self, key: &Key, page: usize) -> Siblings {
+        let Some(short) = self.short(key) else {
+            return Siblings { runs: Vec::new(), are_all: true };
+        };
+        let is_sibling = |it: &Short| (it.target, it.digest) == (short.target, short.digest);
+        let from = short.sibling(Id::FIRST);
+        let mut all = self.items.range(from..).take_while(|(it, _)| is_sibling(it));
+        let known = |(it, item): (&Short, &Item)| (it.run.to_string(), item.known());
+        let mut runs: Vec<_> = all.by_ref().take(page).map(known).collect();
+        // DynamoDB ends at its limit, and doesn't look whether there is more.
+        let are_all = runs.len() < page;
+        if !are_all && runs.iter().all(|(run, _)| *run != key.run) {
+            runs.extend(self.items.get_key_value(&short).map(known));
+        }
+        Siblings { runs, are_all }
     }
 
     /// An operator writes an order into an item, whose entry stays.
-    fn order(&mut self, now: Timestamp, key: &str, ordered: Claim) {
-        let Some(key) = self.key(key) else { return };
-        let delayed_until = self.items.get(&key).and_then(|item| item.delayed_until);
-        self.put(now, key, Some(Item::new(ordered, delayed_until)));
+    fn order(&mut self, now: Timestamp, key: &Key, ordered: Claim) {
+        let Some(short) = self.short(key) else { return };
+        let there = self.items.get(&short).cloned();
+        let Claim { token: Token { generation, owner }, state, order, expires_at } = ordered;
+        let item = there.map(|there| Item {
+            generation,
+            owner: Id::from(&*owner),
+            state,
+            order,
+            expires_at,
+            ..there
+        });
+        self.put(now, short, item);
     }
 
-    fn put(&mut self, now: Timestamp, key: Key, item: Option<Item>) {
+    fn put(&mut self, now: Timestamp, short: Short, item: Option<Item>) {
         let before = match item {
-            Some(item) => self.items.insert(key.clone(), item),
-            None => self.items.remove(&key),
+            Some(item) => self.items.insert(short.clone(), item),
+            None => self.items.remove(&short),
         };
         if !self.has_stale_reads {
             return;
         }
-        self.replaced.push_back((now, key, before));
+        self.replaced.push_back((now, short, before));
         while self.replaced.front().is_some_and(|(at, ..)| between(*at, now) > LOOK_UP_LAG) {
             self.replaced.pop_front();
         }
@@ -177,54 +284,27 @@ impl Table {
     }
 
     /// Deletes an item for which nobody will ask any more: an outage has millions of them.
-    pub fn forget(&mut self, key: &str) {
-        if let Some(key) = self.key(key) {
-            self.items.remove(&key);
+    pub fn forget(&mut self, key: &Key) {
+        if let Some(short) = self.short(key) {
+            self.items.remove(&short);
         }
     }
 
-    fn note(&mut self, now: Timestamp, noting: &Noting) {
-        let Noting { note, sendings, sender, sending, over, expires_at } = noting;
-        if let Some((key, metadata)) = note {
-            self.notes.insert(key.clone(), (*expires_at, metadata.clone()));
-        }
-        let (end, senders) = self.sendings.entry(sendings.clone()).or_default();
-        if *end <= now {
-            senders.clear();
-        }
-        *end = *expires_at;
-        over.iter().for_each(|sender| drop(senders.remove(sender)));
-        match sending {
-            Some(sending) => senders.insert(sender.clone(), sending.clone()),
-            None => senders.remove(sender),
-        };
-    }
-
-    /// Finds the note and the sendings for a failure record. Expired ones may be deleted by now, so they don't count.
-    fn recall(&self, now: Timestamp, keys: &Keys) -> note::Found {
-        let note = self.notes.get(&keys.note).filter(|(end, _)| *end > now);
-        let sendings = self.sendings.get(&keys.sendings).filter(|(end, _)| *end > now);
-        note::Found {
-            note: note.map(|(_, metadata)| metadata.clone()),
-            sendings: sendings.map_or_else(Vec::new, |(_, all)| all.values().cloned().collect()),
-        }
-    }
-
-    /// The item as it was before the latest writes, if there were any.
-    fn before(&self, now: Timestamp, key: &str) -> Option<&Option<Item>> {
-        let key = self.key(key)?;
-        let is_it = |(at, of, _): &&(Timestamp, Key, Option<Item>)| {
-            *of == key && between(*at, now) <= LOOK_UP_LAG
+    /// The item as it was before the writes of this last time, if there were any.
+    fn before(&self, now: Timestamp, key: &Key, lag: Duration) -> Option<&Option<Item>> {
+        let short = self.short(key)?;
+        let is_it = |(at, of, _): &&(Timestamp, Short, Option<Item>)| {
+            *of == short && between(*at, now) <= lag
         };
         self.replaced.iter().find(is_it).map(|(.., item)| item)
     }
 
     /// The keys of all events that wait, and the receipt handles of those in flight.
-    fn waiting(&self) -> Vec<(String, Option<String>)> {
+    fn waiting(&self) -> Vec<(Key, Option<String>)> {
         let listed = self.listed.iter();
-        let listed = listed.map(|(key, it)| (self.text(key), Some(it.receipt_handle.to_string())));
+        let listed = listed.map(|(key, it)| (self.long(key), Some(it.receipt_handle.to_string())));
         let delayed = self.items.iter().filter(|(_, item)| item.delayed_until.is_some());
-        listed.chain(delayed.map(|(key, _)| (self.text(key), None))).collect()
+        listed.chain(delayed.map(|(key, _)| (self.long(key), None))).collect()
     }
 
     pub fn clean(&mut self) {
@@ -233,26 +313,25 @@ impl Table {
 }
 
 impl World {
-    /// A handler replaces an item, unless the item has changed since the handler saw it.
-    pub fn replace(&mut self, of: Of, replace: &Replace, subject: Option<Subject>) -> Answer {
+    /// A handler writes an item, unless the item has changed since the handler saw it.
+    pub fn write(&mut self, of: Of, write: &Write, subject: Option<Subject>) -> Answer {
         self.ask_ledger(of)?;
-        if self.table.forged.contains(&replace.key) {
+        let Write { key, seen, next, waiting, .. } = write;
+        if self.table.forged.contains(key) {
             return Err(Refusal::of("NoClaim", 400, FaultKind::Configuration));
         }
-        self.conflict(of, replace.noting.is_some())?;
-        let there = self.table.claim(&replace.key);
-        if !is_same(there.as_ref(), replace.seen.as_ref()) {
-            return Err(Refusal { found: Some(there), ..Refusal::default() });
+        let there = self.table.item(key);
+        if !is_same(there.map(Item::claim).as_ref(), seen.as_ref()) {
+            let found = there.map(|there| Box::new(there.known()));
+            return Err(Refusal { found: Some(found), ..Refusal::default() });
         }
-        if let (Some(Claim { state: State::Done, .. }), Some(subject)) = (&replace.next, subject) {
+        let before = there.map_or(0, |there| there.calls().len());
+        if let (Some(Claim { state: State::Done, .. }), Some(subject)) = (next, subject) {
             self.judge.marked(subject);
         }
-        let Replace { key, next, waiting, .. } = replace;
-        self.table.write(self.now, key, next.clone(), waiting.as_ref());
-        if let Some(noting) = &replace.noting {
-            self.table.note(self.now, noting);
-            self.judge.notes(noting);
-        }
+        self.table.write(self.now, write);
+        let calls = self.table.item(key).map_or(&[][..], Item::calls);
+        self.judge.has_written(write, subject, before, calls);
         // Where everything takes long, operators wait for what they have ordered.
         let is_ordered = next.as_ref().is_some_and(|claim| claim.order.is_some());
         if let Some(entry) = waiting
@@ -263,65 +342,78 @@ impl World {
         Ok(())
     }
 
-    /// Draws whether a transaction is cancelled because of another one.
-    fn conflict(&mut self, of: Of, is_transaction: bool) -> Answer {
-        if is_transaction && self.happens(of, Fault::TransactionConflict) {
-            let transient = FaultKind::Transient { retry_after: None };
-            return Err(Refusal::of("TransactionConflict", 400, transient));
-        }
+    /// A handler notes what is known of a run that was accepted.
+    pub fn note(&mut self, of: Of, key: &Key, known: &Known, subject: Option<Subject>) -> Answer {
+        self.ask_ledger(of)?;
+        self.table.forged.remove(key);
+        self.table.note(self.now, key, known);
+        self.judge.has_noted(key, known, subject);
         Ok(())
     }
 
-    /// A handler reads the notes for failure records, as they are now.
-    pub fn recall(&mut self, of: Of, run: u64, keys: &[Keys]) -> Result<Found, Refusal> {
-        self.ask_ledger(of)?;
-        self.judge.reads_notes(run, keys);
-        Ok(Found::Recalled(keys.iter().map(|keys| self.table.recall(self.now, keys)).collect()))
-    }
-
-    /// A failure takes the sending of a handler that died, if it is still there.
-    pub fn adopt(&mut self, of: Of, run: u64, noting: &Noting) -> Result<Found, Refusal> {
-        self.ask_ledger(of)?;
-        self.conflict(of, true)?;
-        let there = self.table.sendings.get(&noting.sendings).filter(|(end, _)| *end > self.now);
-        let is_there = there.is_some_and(|(_, senders)| senders.contains_key(&noting.sender));
-        if is_there {
-            self.table.note(self.now, noting);
-            self.judge.adopts(run, noting);
-        }
-        Ok(Found::Adopted(is_there))
-    }
-
-    /// A handler reads the items of events and targets.
-    pub fn look_up(
+    /// A failure takes a call for the one that has started its run.
+    pub fn take_call(
         &mut self,
         of: Of,
         run: u64,
-        events: &[String],
+        key: &Key,
+        call: &str,
+        taker: &str,
+    ) -> Result<Found, Refusal> {
+        self.ask_ledger(of)?;
+        let is_taken = self.table.take(self.now, key, call, taker);
+        let item = self.table.item(key).filter(|_| is_taken);
+        if let Some(call) = item.and_then(|item| item.calls().iter().find(|it| it.name == *call)) {
+            self.judge.has_taken(run, key, call, taker);
+        }
+        Ok(Found::Taken(is_taken))
+    }
+
+    /// A handler reads the runs with the target and the payload of this one, as they are now.
+    pub fn siblings(&mut self, of: Of, key: &Key, only_children: bool) -> Result<Found, Refusal> {
+        self.ask_ledger(of)?;
+        let page = if only_children { usize::MAX } else { self.plan.page.unwrap_or(SIBLINGS_MAX) };
+        let siblings = self.table.siblings(key, page);
+        if !siblings.are_all {
+            self.judge.tally.count(Seen::Step("siblings that were cut off"));
+        }
+        Ok(Found::Siblings(siblings))
+    }
+
+    /// A handler reads the items of runs and targets.
+    pub fn look_up(
+        &mut self,
+        of: Of,
+        (run, is_recall): (u64, bool),
+        runs: &[Key],
         targets: &[String],
     ) -> Result<Found, Refusal> {
         self.ask_ledger(of)?;
         // Stale reads are as frequent as stale counts.
-        let is_late = !events.is_empty() && self.draws(of, Fault::InFlightLate);
+        let is_late = !runs.is_empty() && self.draws(of, Fault::InFlightLate);
+        let lag = match is_late {
+            true => self.choices.within(of, "stale by", LOOK_UP_LAG / 4, LOOK_UP_LAG),
+            false => Duration::ZERO,
+        };
         let (mut found, mut current) = (BTreeMap::new(), Vec::new());
-        for key in events {
-            let before = if is_late { self.table.before(self.now, key) } else { None };
+        for key in runs {
+            let before = if is_late { self.table.before(self.now, key, lag) } else { None };
             if before.is_some() {
                 self.judge.tally.count(Seen::Fault(Fault::LookUpLate));
             } else {
-                current.push(key.as_str());
+                current.push(key);
             }
             let item = before.map_or_else(|| self.table.item(key), Option::as_ref);
             let Some(item) = item else { continue };
-            let entered = Entered { claim: item.claim(), delayed_until: item.delayed_until };
+            let entered = Entered { known: item.known(), delayed_until: item.delayed_until };
             found.insert(key.clone(), entered);
         }
         let paused = targets.iter().filter(|target| self.judge.paused.contains(*target));
         let paused = paused.cloned().collect();
-        self.judge.reads(run, &current, &found);
+        self.judge.reads(run, is_recall, &current, &found);
         let of = |target: &String| Some((target.clone(), self.circuits.get(target)?.clone()));
         let circuits = targets.iter().filter_map(of).collect();
-        Ok(Found::Notes { events: found, paused, circuits })
+        Ok(Found::Notes { runs: found, paused, circuits })
     }
 
     /// A handler lists up to `count` events of a target that are in flight past `after`.
@@ -345,7 +437,7 @@ impl World {
             waiting.truncate(count as usize);
         }
         waiting.sort_unstable_by(order);
-        let listed = |(_, _, entry): (Timestamp, &Key, &Listing)| Listed {
+        let listed = |(_, _, entry): (Timestamp, &Short, &Listing)| Listed {
             queue_url: entry.queue_url.to_string(),
             receipt_handle: entry.receipt_handle.to_string(),
         };
@@ -355,7 +447,7 @@ impl World {
     }
 
     /// An event is listed, so operators may see it.
-    fn show(&mut self, of: Of, key: &str, entry: &Entry) {
+    fn show(&mut self, of: Of, key: &Key, entry: &Entry) {
         let of = of.call("operator");
         if self.is_calm || !self.choices.happens(of, "seen by an operator", self.plan.ordering) {
             return;
@@ -363,12 +455,12 @@ impl World {
         // Half of the orders come too late, or when the event waits again.
         let wait = between(self.now, entry.due).min(PATIENCE);
         let delay = self.choices.within(of, "operated after", Duration::ZERO, 2 * wait);
-        let (key, handle) = (key.to_owned(), entry.receipt_handle.clone());
+        let (key, handle) = (key.clone(), entry.receipt_handle.clone());
         self.after(delay, move |world| world.operate(of, &key, handle));
     }
 
     /// An operator who has seen an event and its receipt handle orders something, for this event or for others.
-    fn operate(&mut self, of: Of, key: &str, handle: Option<String>) {
+    fn operate(&mut self, of: Of, key: &Key, handle: Option<String>) {
         if self.is_calm {
             return;
         }
@@ -379,9 +471,9 @@ impl World {
                 all
             }
             1 => vec![(self.judge.any_key(of, &mut self.choices), None)],
-            2 => vec![("nobody's".to_owned(), None)],
+            2 => vec![(key.sibling("nobody's"), None)],
             3 => return self.forge(of, key),
-            _ => vec![(key.to_owned(), handle)],
+            _ => vec![(key.clone(), handle)],
         };
         for (key, handle) in events {
             // Two operators may act at the same time, with different orders.
@@ -396,9 +488,10 @@ impl World {
     }
 
     /// An operator writes an order for an event if it waits, and makes its message visible.
-    fn order(&mut self, of: Of, key: &str, order: Order, seen_handle: Option<String>) {
+    fn order(&mut self, of: Of, key: &Key, order: Order, seen_handle: Option<String>) {
         let waits = |claim: &Claim| claim.state == State::Waiting && !claim.is_expired(self.now);
-        let Some(claim) = self.table.claim(key).filter(waits) else {
+        let claim = self.table.item(key).map(Item::claim);
+        let Some(claim) = claim.filter(waits) else {
             return self.judge.tally.count(Seen::Step("orders that came too late"));
         };
         self.table.orders += 1;
@@ -410,7 +503,7 @@ impl World {
         self.table.order(self.now, key, ordered);
         self.judge.ordered(key, order, expires_at);
         // A delayed message can't be made visible.
-        let listing = self.table.key(key).and_then(|key| self.table.listed.get(&key));
+        let listing = self.table.short(key).and_then(|key| self.table.listed.get(&key));
         let Some(Listing { queue_url, receipt_handle: handle, .. }) = listing.cloned() else {
             return;
         };
@@ -440,7 +533,7 @@ impl World {
     /// ends while a handler has its message.
     pub fn end_order(&mut self, trace: &str) {
         let Some((key, wanted_until)) = self.judge.order_of(trace) else { return };
-        let key = self.table.key(&key);
+        let key = self.table.short(&key);
         let Some(item) = key.and_then(|key| self.table.items.get_mut(&key)) else { return };
         let is_near =
             |end: Timestamp| between(self.now, end).max(between(end, self.now)) <= ORDER_END_MARGIN;
@@ -455,17 +548,22 @@ impl World {
     }
 
     /// Something other than a handler replaces an item on which no handler acts, for a while, by one without a claim.
-    fn forge(&mut self, of: Of, key: &str) {
-        let is_free = |item: &Item| item.state == State::Waiting && item.order.is_none();
+    /// It can't know what an item notes of a run, so it leaves such items alone.
+    fn forge(&mut self, of: Of, key: &Key) {
+        let is_free = |item: &Item| {
+            item.state == State::Waiting && item.order.is_none() && item.more.is_none()
+        };
         if self.table.item(key).is_some_and(|item| !is_free(item)) {
             return;
         }
         self.judge.tally.count(Seen::Fault(Fault::ItemForged));
-        self.judge.story.tell(self.now, None, || format!("{key} is written by hand"));
-        self.table.write(self.now, key, None, None);
-        self.table.forged.insert(key.to_owned());
-        let (key, lasts) =
-            (key.to_owned(), self.choices.millis(of, "forged for", 1_000..=3_600_000));
+        self.judge.story.tell(self.now, None, || format!("{key:?} is written by hand"));
+        if let Some(short) = self.table.short(key) {
+            self.table.listed.remove(&short);
+            self.table.put(self.now, short, None);
+        }
+        self.table.forged.insert(key.clone());
+        let (key, lasts) = (key.clone(), self.choices.millis(of, "forged for", 1_000..=3_600_000));
         self.after(lasts, move |world| {
             world.table.forged.remove(&key);
         });

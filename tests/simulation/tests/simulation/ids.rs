@@ -15,7 +15,6 @@ fn an_id_has_the_text_that_it_was_made_of() {
         let id = Id::from(&*text);
         assert_eq!(id.to_string(), text);
         assert!(id == *text, "{id}");
-        assert_eq!(id.before(&format!("arn/{text}")), Some("arn/"));
         assert_eq!(!matches!(id, Id::Other(_)), is_short, "{text}");
     }
 }

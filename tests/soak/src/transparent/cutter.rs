@@ -88,10 +88,10 @@ async fn forward(mut client: TcpStream, shared: Shared) -> Option<()> {
     }
 }
 
-/// Whether this is the transaction after Lambda's answer.
+/// Whether this is the write after Lambda's answer: the note names its parent.
 fn notes_an_answer(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request);
-    text.contains("TransactWriteItems") && text.contains(r#""note/"#)
+    text.contains("UpdateItem") && text.contains(r#""parent_call""#)
 }
 
 /// Reads a request or a response with its body.

@@ -11,7 +11,7 @@ use end_to_end::retry_loop::{DeadLetter, HANDLER};
 use serde_json::Value;
 
 use super::events::{
-    FUNCTIONS, MAX_ATTEMPTS, event_of, function_of, has_twin, is_permanent, payload, twin,
+    FUNCTIONS, MAX_ATTEMPTS, event_of, function_of, has_twin, is_permanent, payload,
 };
 use crate::run::Counts;
 
@@ -152,8 +152,6 @@ pub struct Judged {
     pub duplicate_ends: usize,
     /// The notes that say what they must.
     pub exact: usize,
-    /// The events of which a retry was taken for their twin's, or for a first run.
-    pub swapped: usize,
     pub crashed_batches: usize,
     /// Descriptions of what went wrong.
     pub faults: Vec<String>,
@@ -182,7 +180,8 @@ impl Tally {
                 None => judged.faults.push(format!("run {id} is of no event: {run:?}")),
             }
         }
-        runs.iter_mut().for_each(|runs| runs.sort_unstable_by_key(|(_, run)| run.started_at));
+        runs.iter_mut()
+            .for_each(|runs| runs.sort_unstable_by_key(|(id, run)| (run.started_at, *id)));
         for event in 0..events {
             self.judge_event(event, &runs, notes, &mut judged);
         }
@@ -205,25 +204,22 @@ impl Tally {
                 judged.faults.push(format!("event {event}: {id} ran {function} with {payload}"));
             }
         }
-        let of_twin = twin(event).map_or(&[][..], |twin| &runs[twin]);
-        let either = || own.iter().chain(of_twin).map(|(id, _)| *id);
         // The attempts that were made, and when each has failed.
         let mut made: Vec<(u64, Option<Timestamp>)> = vec![(0, failed_at(first))];
-        let (mut doubles, mut is_swapped) = (0, false);
+        let mut doubles = 0;
         for (id, run) in retries {
             let Some(note) = notes.get(*id) else {
                 // Its sender died. The next one has sent the same again.
                 doubles += 1;
-                is_swapped |= failed_at(run).is_some();
+                if failed_at(run).is_some() {
+                    judged.faults.push(format!("event {event}: {id} was taken for a first run"));
+                }
                 continue;
             };
             let attempt = note["attempt"].as_u64().unwrap_or_default();
             let (of, since) = (&note["request_id"], &note["initial_timestamp"]);
             if of != first_id {
-                is_swapped = true;
-                if !either().any(|id| of == id) {
-                    judged.faults.push(format!("event {event}: {id} is noted as of {of}"));
-                }
+                judged.faults.push(format!("event {event}: {id} is noted as of {of}"));
                 continue;
             }
             let first_failure = failed_at(first).map(|at| at.timestamp());
@@ -242,15 +238,9 @@ impl Tally {
             made.push((attempt, failed_at(run)));
         }
         judged.doubles += doubles;
-        judged.swapped += usize::from(is_swapped);
         let was_cut_off = own.iter().any(|(id, _)| self.interrupted.contains(*id));
-        if doubles > 0 && !was_cut_off && !is_swapped {
+        if doubles > 0 && !was_cut_off {
             judged.faults.push(format!("event {event}: {doubles} doubles without a kill: {own:?}"));
-        }
-        if is_swapped
-            && (twin(event).is_none() || !either().any(|id| self.interrupted.contains(id)))
-        {
-            judged.faults.push(format!("event {event} has no twin, or no handler was killed, and its retries are not its own: {own:?}"));
         }
         let all_failed = u64::from(MAX_ATTEMPTS);
         let is_early = match self.dead.get(&event).map(String::as_str) {
@@ -261,7 +251,7 @@ impl Tally {
             }
             Some(_) => true,
         };
-        if is_early && !is_swapped {
+        if is_early {
             let reason = &self.dead[&event];
             judged.faults.push(format!("event {event}: {reason} after {made:?}"));
         }
@@ -276,11 +266,7 @@ impl Tally {
             let said = |name: &str| letter.attributes.get(name).map_or("", String::as_str);
             let id = said("RequestId");
             let Some(&event) = firsts.get(id) else {
-                // A twin that began anew is called by a later run.
-                let event = self.runs.get(id).and_then(|run| run.event);
-                if event.is_none_or(|event| !has_twin(event)) {
-                    judged.faults.push(format!("a dead letter of no event: {letter:?}"));
-                }
+                judged.faults.push(format!("a dead letter of no event: {letter:?}"));
                 continue;
             };
             judged.duplicate_ends += usize::from(!ended.insert(event));
@@ -398,12 +384,13 @@ mod tests {
     }
 
     #[test]
-    fn only_twins_are_taken_for_each_other_and_only_after_a_kill() {
+    fn a_retry_that_is_taken_for_its_twins_or_for_a_first_run_is_a_fault_even_after_a_kill() {
         let [one, other] = PAIR;
         let mut told = Told::default();
         told.fails(one, "one", 10).fails(other, "other", 10).fails(other, "again", 12);
-        told.noted("again", 1, "one", 10);
-        assert_eq!((told.judge().swapped, told.judge().faults.len()), (1, 1));
-        assert_eq!(told.cut_off("one").judge().faults, [""; 0]);
+        told.cut_off("other");
+        assert_eq!(told.judge().faults.len(), 1);
+        assert_eq!(told.noted("again", 1, "one", 10).judge().faults.len(), 1);
+        assert_eq!(told.noted("again", 1, "other", 10).judge().faults, [""; 0]);
     }
 }

@@ -105,7 +105,7 @@ async fn events(selected: &Selected, most: usize, call: &Call) -> Answer<Named<w
     let mut named: Named<waiting::Plan> = Named::new();
     let count = |event: Entry| {
         let state = event.order.map_or(String::new(), |order| format!("{order:?}"));
-        named.states.insert(event.key.clone(), state);
+        named.states.insert(event.key.to_string(), state);
         named.plan.count(event);
     };
     named.more = visit(selected, most, call, count).await?;

@@ -128,7 +128,7 @@ pub fn attempts(forecasts: &[Forecast]) -> Table {
 
 pub fn outages(forecasts: &[Forecast]) -> Table {
     type Cell = fn(&Outage) -> String;
-    let cells: [(&str, Cell); 12] = [
+    let cells: [(&str, Cell); 13] = [
         ("events that fail", |it| count(it.events)),
         ("succeed after the outage", |it| count(it.succeeded)),
         ("are given up", given_up),
@@ -141,11 +141,11 @@ pub fn outages(forecasts: &[Forecast]) -> Table {
         ("95 % are back after", |it| recovered(it, it.recovered_after_seconds.p95)),
         ("all are back after", |it| recovered(it, it.recovered_after_seconds.max)),
         ("most waiting at once", waiting),
-        ("Comeback costs", |it| {
-            let dollar = it.dollars;
-            let [full, alone] =
-                [dollar.comeback_in_full_batches, dollar.comeback_each_alone].map(dollars);
-            format!("{full} (ten in a batch) to {alone} (each alone)")
+        ("Comeback costs, drop-in", |it| {
+            price(it.dollars.drop_in_in_full_batches, it.dollars.drop_in_each_alone)
+        }),
+        ("with envelopes, no ledger", |it| {
+            price(it.dollars.comeback_in_full_batches, it.dollars.comeback_each_alone)
         }),
         ("runs of the function cost", |it| dollars(it.dollars.target_runs)),
     ];
@@ -157,6 +157,11 @@ pub fn outages(forecasts: &[Forecast]) -> Table {
         }));
     }
     Table { header: with_policies("", forecasts), rows }
+}
+
+fn price(in_full_batches: f64, each_alone: f64) -> String {
+    let [full, alone] = [in_full_batches, each_alone].map(dollars);
+    format!("{full} (ten in a batch) to {alone} (each alone)")
 }
 
 fn given_up(outage: &Outage) -> String {

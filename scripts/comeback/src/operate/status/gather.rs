@@ -7,7 +7,7 @@ use comeback_core::{
     Timestamp, circuit::Circuit, reason::Reason, register::target_key, time::at_millis,
 };
 use comeback_dynamodb::{
-    ID, Item,
+    ID, Item, primary,
     register::{self, INDEX, PAUSED_AT, TARGET},
 };
 use futures_util::future::{join_all, try_join_all};
@@ -63,7 +63,7 @@ pub async fn gather(
         };
         let metric = |kind: Metric| metrics.get(&(nth, kind)).copied();
         let sum = |kind| whole(metric(kind).unwrap_or_default());
-        let item = items.get(&target_key(arn));
+        let item = items.get(&target_key(arn).id);
         let circuit = item.and_then(|item| Circuit::read(item.get("circuit")?.as_s().ok()?));
         let paused = item.and_then(|item| item.get(PAUSED_AT)?.as_n().ok()?.parse().ok());
         let dead = Reason::ALL.iter().enumerate().filter_map(|(reason, name)| {
@@ -138,7 +138,7 @@ async fn items(
     let mut keys: BTreeMap<String, Item> = BTreeMap::new();
     for Attached { arn, .. } in attached {
         let key = target_key(arn);
-        keys.insert(key.clone(), [(ID.to_owned(), AttributeValue::S(key))].into());
+        keys.insert(key.id.clone(), primary(&key));
     }
     let keys: Vec<_> = keys.into_values().collect();
     for keys in keys.chunks(ITEMS_MAX) {

@@ -99,7 +99,7 @@ impl Found {
         }
         self.selected += 1;
         if args.group_by.is_empty() {
-            self.first.insert((event.due, event.key.clone()), event);
+            self.first.insert((event.due, event.key.to_string()), event);
             if self.first.len() > args.limit as usize {
                 self.first.pop_last();
             }

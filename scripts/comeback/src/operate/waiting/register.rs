@@ -9,10 +9,11 @@ use aws_sdk_dynamodb::{
 use comeback_core::{
     Timestamp,
     claim::Order,
-    register::{Entry, target_key},
+    lineage::Key,
+    register::{Entry, target_key, target_of},
 };
 use comeback_dynamodb::{
-    ID, Item,
+    Item, key_of, primary,
     register::{self, DUE_AT, INDEX, PAUSED_AT, PAUSES, TARGET, entry},
 };
 
@@ -107,7 +108,7 @@ impl DynamoRegister {
     /// When this function was paused, or None if it is not paused.
     pub async fn paused_at(&self, target: &str) -> Answer<Option<Timestamp>> {
         let call = self.dynamodb.get_item().table_name(&self.table).consistent_read(true);
-        let answer = call.key(ID, text(&target_key(target))).send().await;
+        let answer = call.set_key(Some(primary(&target_key(target)))).send().await;
         let item = answer.map_err(self.fault("dynamodb:GetItem"))?.item.unwrap_or_default();
         let millis = item.get(PAUSED_AT).and_then(|value| value.as_n().ok()?.parse().ok());
         Ok(millis.and_then(Timestamp::from_timestamp_millis))
@@ -127,9 +128,8 @@ impl DynamoRegister {
         let items = items.collect::<Result<Vec<_>, _>>().await;
         let items = items.map_err(self.fault("dynamodb:Query"))?;
         let pause = |item: &Item| {
-            let key = item.get(ID)?.as_s().ok()?;
             let since = register::due(item)?;
-            Some(Pause { target: key.strip_prefix(&target_key(""))?.to_owned(), since })
+            Some(Pause { target: target_of(&key_of(item)?.id)?.to_owned(), since })
         };
         Ok(items.iter().filter_map(pause).collect())
     }
@@ -164,7 +164,7 @@ impl DynamoRegister {
             .dynamodb
             .update_item()
             .table_name(&self.table)
-            .key(ID, text(&target_key(target)))
+            .set_key(Some(primary(&target_key(target))))
             .expression_attribute_names("#paused_at", PAUSED_AT)
             .expression_attribute_names("#target", TARGET)
             .expression_attribute_names("#due_at", DUE_AT);
@@ -244,13 +244,18 @@ impl Register for DynamoRegister {
                 (answer.items, answer.last_evaluated_key)
             }
         };
-        let events = items.unwrap_or_default().iter().filter_map(entry).collect();
+        let events = items
+            .unwrap_or_default()
+            .iter()
+            .filter_map(entry)
+            .filter(|event| event.is_listed(self.now()))
+            .collect();
         Ok(Page { events, next: next.filter(|key| !key.is_empty()) })
     }
 
-    async fn order(&self, id: &str, order: Order, keep_until: Timestamp) -> Answer<Option<Entry>> {
+    async fn order(&self, key: &Key, order: Order, keep_until: Timestamp) -> Answer<Option<Entry>> {
         let call = self.dynamodb.update_item().table_name(&self.table);
-        let call = register::order(call, id, order, OPERATOR, keep_until);
+        let call = register::order(call, key, order, OPERATOR, keep_until);
         let call = call.return_values(ReturnValue::AllNew);
         match call.send().await.map_err(self.fault("dynamodb:UpdateItem")) {
             Ok(ordered) => Ok(ordered.attributes.as_ref().and_then(entry)),

@@ -214,6 +214,11 @@ impl Live {
     /// Takes in new activities of the local cloud, and lines of the handler's log.
     pub fn observe(&self, activities: &[Activity], lines: &[&str]) {
         let mut seen = self.seen();
+        for activity in activities {
+            if let Kind::Accepted(run) = &activity.kind {
+                seen.events.knows(run);
+            }
+        }
         for line in lines {
             seen.events.line(line);
         }

@@ -1,8 +1,8 @@
 //! The panel beside the life of an event: one of its runs, with its error and its payload.
 
-use std::time::Duration;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use comeback_local_client::journal::Journal;
+use comeback_local_client::journal::{Entry, Journal};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -15,7 +15,10 @@ use super::{
 
 use crate::{
     account::names::is_queue,
-    activity::{Activity, Kind, Reader, runs::body},
+    activity::{
+        Activity, Kind, Reader,
+        runs::{self, body},
+    },
     failure::Failure,
     operate::attempts::attempts,
 };
@@ -38,7 +41,7 @@ pub struct Runs {
 pub async fn runs(live: &Live, id: &str) -> Result<Runs, Failure> {
     let local = live.cloud()?.connection.local.clone().flatten().unwrap_or_default();
     let (mut journal, mut reader) = (Journal::of(&local), Reader::default());
-    let mut runs: Vec<Run> = Vec::new();
+    let (mut runs, mut texts) = (Vec::<Run>::new(), Texts::default());
     let mut first = None;
     loop {
         let entries = journal.next(Duration::ZERO).await.map_err(Failure::Journal)?;
@@ -47,12 +50,15 @@ pub async fn runs(live: &Live, id: &str) -> Result<Runs, Failure> {
         }
         for entry in &entries {
             first = first.or(Some(entry.n));
-            let text = |json: &Option<Box<RawValue>>| json.as_ref().map(|it| it.get().to_owned());
-            for Activity { kind, .. } in reader.read(entry) {
+            let activities = reader.read(entry);
+            if activities.is_empty() {
+                texts.hold(entry);
+            }
+            for Activity { kind, .. } in activities {
                 if let Kind::Started(run) = &kind
                     && *run.event_id == *id
                 {
-                    let payload = text(&entry.payload).unwrap_or_default();
+                    let payload = texts.of(run, entry).payload.unwrap_or_default();
                     let payload = match run.queue {
                         Some(_) => body(&payload, &run.request_id).unwrap_or(payload),
                         None => payload,
@@ -62,11 +68,49 @@ pub async fn runs(live: &Live, id: &str) -> Result<Runs, Failure> {
                     && *run.event_id == *id
                 {
                     let begun = runs.iter_mut().rfind(|it| it.attempt == run.attempt);
-                    begun.into_iter().for_each(|it| it.response = text(&entry.response));
+                    begun.into_iter().for_each(|it| it.response = texts.of(run, entry).response);
                 }
             }
         }
     }
+}
+
+/// What a run was given and has returned, as the journal's entries about it say.
+#[derive(Clone, Default)]
+struct Text {
+    payload: Option<String>,
+    response: Option<String>,
+}
+
+/// The texts of runs whose event was not named when their entries were read.
+#[derive(Default)]
+struct Texts(HashMap<Arc<str>, Text>);
+
+impl Texts {
+    /// Keeps the texts of an entry until a later one names the event of its run.
+    fn hold(&mut self, entry: &Entry) {
+        let (Some(request_id), Text { payload, response }) = (&entry.request_id, text(entry))
+        else {
+            return;
+        };
+        if payload.is_some() || response.is_some() {
+            let held = self.0.entry(Arc::clone(request_id)).or_default();
+            held.payload = payload.or(held.payload.take());
+            held.response = response.or(held.response.take());
+        }
+    }
+
+    /// The texts of a run that this entry is about, or whose event it names.
+    fn of(&self, run: &runs::Run, entry: &Entry) -> Text {
+        let is_own = run.queue.is_some() || entry.request_id.as_ref() == Some(&run.request_id);
+        let held = || self.0.get(&run.request_id).cloned().unwrap_or_default();
+        if is_own { text(entry) } else { held() }
+    }
+}
+
+fn text(entry: &Entry) -> Text {
+    let text = |json: &Option<Box<RawValue>>| json.as_ref().map(|it| it.get().to_owned());
+    Text { payload: text(&entry.payload), response: text(&entry.response) }
 }
 
 /// The stack trace of an error, in the members that Lambda's runtimes use.

@@ -316,7 +316,7 @@ fn essence(forecasts: &[Forecast], medians: &dyn Fn(&Forecast) -> Vec<(f64, f64)
             }),
             row("longest wait", forecasts, |it| span(longest(it))),
             row("Comeback costs, for the outage", forecasts, |it| {
-                dollars(it.outage.dollars.comeback_in_full_batches)
+                dollars(it.outage.dollars.drop_in_in_full_batches)
             }),
         ],
     }

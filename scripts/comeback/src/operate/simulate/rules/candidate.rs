@@ -115,7 +115,8 @@ impl<'a> Life<'a> {
             condition: Condition::Failed,
             error: error.clone(),
             event: None,
-            whole: None,
+            is_transparent: false,
+            sealed: None,
             has_no_envelope: false,
         };
         Self { policy, failure, event: (0, 0) }

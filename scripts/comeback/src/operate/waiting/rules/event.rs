@@ -3,11 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use comeback_core::{
-    Timestamp,
-    claim::{self, Order},
-    register::Entry,
-    target::Target,
-    time::later,
+    Timestamp, claim::Order, lineage::Key, register::Entry, target::Target, time::later,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -30,7 +26,8 @@ pub fn of_life(life: Life) -> Option<Entry> {
     let last = life.steps.iter().rfind(|step| matches!(step.what, StepKind::Failed { .. }))?;
     let StepKind::Failed { error_type, .. } = &last.what else { return None };
     Some(Entry {
-        key: claim::key(life.function.as_deref()?, &last.request_id),
+        // The log has no payload, so this is not the key of its item.
+        key: Key { id: life.function.clone()?, run: last.request_id.clone() },
         target: life.function?,
         queue_url: String::new(),
         event_id: life.event_id,
@@ -142,7 +139,7 @@ impl Selection {
     }
 
     pub fn matches(&self, event: &Entry) -> bool {
-        self.named.as_ref().is_none_or(|named| named.contains(&event.key))
+        self.named.as_ref().is_none_or(|named| named.contains(&event.key.to_string()))
             && any(&self.ids, |id| {
                 event.event_id.starts_with(id) || event.request_id().starts_with(id)
             })

@@ -1,6 +1,6 @@
 //! The register of waiting events, as the commands need it.
 
-use comeback_core::{Timestamp, claim::Order, register::Entry};
+use comeback_core::{Timestamp, claim::Order, lineage::Key, register::Entry};
 
 use crate::account::fault::{Answer, Clock};
 
@@ -32,11 +32,11 @@ pub trait Register: Clock {
         from: Option<Self::Cursor>,
     ) -> impl Future<Output = Answer<Page<Self::Cursor>>>;
 
-    /// Writes an order for the event with this id, which is kept until `keep_until`. Returns the updated event, or
+    /// Writes an order for the event with this key, which is kept until `keep_until`. Returns the updated event, or
     /// `None` if it no longer waits.
     fn order(
         &self,
-        id: &str,
+        key: &Key,
         order: Order,
         keep_until: Timestamp,
     ) -> impl Future<Output = Answer<Option<Entry>>>;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::{Timestamp, claim::Order, register::Entry, time::later};
+use comeback_core::{Timestamp, claim::Order, lineage::Key, register::Entry, time::later};
 
 use super::port::{Page, Partition, Register};
 
@@ -17,7 +17,7 @@ pub(super) const PAGE: usize = 3;
 /// An event that comes back at the second `due`.
 pub fn event(id: &str, due: u64) -> Entry {
     Entry {
-        key: id.to_owned(),
+        key: Key { id: "orders".to_owned(), run: id.to_owned() },
         target: "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST".to_owned(),
         queue_url: "https://sqs/1/retry".to_owned(),
         event_id: format!("event-{id}"),
@@ -55,7 +55,7 @@ pub struct StandIn(RefCell<State>);
 
 impl StandIn {
     pub fn of(events: impl IntoIterator<Item = Entry>) -> Self {
-        let events = events.into_iter().map(|event| (event.key.clone(), event)).collect();
+        let events = events.into_iter().map(|event| (event.key.run.clone(), event)).collect();
         Self(RefCell::new(State { now: second(0), events, ..State::default() }))
     }
 
@@ -69,7 +69,7 @@ fn fault(code: &str) -> Fault {
 }
 
 impl Register for StandIn {
-    type Cursor = (Timestamp, String);
+    type Cursor = (Timestamp, Key);
 
     async fn page(
         &self,
@@ -83,7 +83,7 @@ impl Register for StandIn {
         }
         let is_there = |event: &&Entry| match part {
             Partition::Target(target) => event.target == *target,
-            Partition::Segment(nth, of) => event.key.len() as u16 % of == *nth || *of == 1,
+            Partition::Segment(nth, of) => event.key.run.len() as u16 % of == *nth || *of == 1,
         };
         let position = |event: &Entry| (event.due, event.key.clone());
         let mut events: Vec<_> = state
@@ -99,7 +99,8 @@ impl Register for StandIn {
         Ok(Page { next: events.last().filter(|_| has_more).map(position), events })
     }
 
-    async fn order(&self, id: &str, order: Order, keep_until: Timestamp) -> Answer<Option<Entry>> {
+    async fn order(&self, key: &Key, order: Order, keep_until: Timestamp) -> Answer<Option<Entry>> {
+        let id = &*key.run;
         let mut state = self.state();
         if state.over.iter().any(|over| over == id) {
             return Ok(None);

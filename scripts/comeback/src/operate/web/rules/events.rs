@@ -17,12 +17,17 @@ use super::{
 use crate::{
     account::names::{is_queue, target_name},
     activity::runs::Run,
+    events_of_runs::EventsOfRuns,
     filter::NONE,
     groups::Groups,
-    life::{Step, StepKind, read, steps_of},
+    life::{Line, Step, StepKind, read, steps_of},
 };
 
 const KEPT_MAX: usize = 100_000;
+
+/// The most lines to keep about a run whose event is not known: the first one, which says when it has failed, and the
+/// latest.
+const LINES_MAX: usize = 8;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<'a> {
@@ -47,12 +52,34 @@ pub struct Events {
     standings: BTreeMap<String, Standing>,
     /// Counts of each function, by second and by minute.
     counted: BTreeMap<String, [BTreeMap<i64, Counts>; 2]>,
+    /// The events of runs, and the lines about each run whose event is not known yet.
+    runs: EventsOfRuns<Line>,
 }
 
 impl Events {
     pub fn line(&mut self, line: &str) {
         let Some(line) = read(line) else { return };
-        let (Some(at), Some(id)) = (line.at(), line.event().map(str::to_owned)) else { return };
+        let awaited = self.runs.learn(&line);
+        let mut lines: Vec<_> = awaited.into_iter().flat_map(|(_, _, lines)| lines).collect();
+        lines.push(line);
+        lines.sort_by_key(Line::at);
+        lines.into_iter().for_each(|line| self.add_line(line));
+    }
+
+    /// Adds a line to its event. As long as that is not known, it may be that of an event that was retried, so the line
+    /// is kept: it is no other event.
+    fn add_line(&mut self, line: Line) {
+        let (Some(at), Some(run)) = (line.at(), line.request_id.as_deref()) else { return };
+        let Some(id) = self.runs.event_of(&line).map(str::to_owned) else {
+            let lines = self.runs.awaits(run);
+            lines.into_iter().for_each(|lines| {
+                lines.push(line.clone());
+                if lines.len() > LINES_MAX {
+                    lines.remove(1);
+                }
+            });
+            return;
+        };
         let function = line.target.clone().unwrap_or_default();
         // The failure of a queue's message is its first receive. The consumer has had it since.
         let age = Duration::from_secs(line.age_seconds.unwrap_or_default());
@@ -60,6 +87,12 @@ impl Events {
         self.change(&id, &function, began, |event| {
             steps_of(at, line, &mut event.steps);
         });
+    }
+
+    /// Takes in which event a run is of, before the lines that may be about it.
+    pub fn knows(&mut self, run: &Run) {
+        let awaited = self.runs.know(&run.request_id, run.of());
+        awaited.into_iter().for_each(|line| self.add_line(line));
     }
 
     pub fn accepted(&mut self, run: &Run, function: &str, at: Timestamp) {
@@ -147,7 +180,9 @@ impl Events {
             policy: entry.policy.clone(),
             what,
         };
-        self.change(&entry.event_id, &entry.target, entry.first_failure, |event| {
+        let id = self.runs.event(entry.request_id(), Some(&entry.event_id));
+        let id = id.unwrap_or_default().to_owned();
+        self.change(&id, &entry.target, entry.first_failure, |event| {
             let last =
                 event.steps.iter_mut().rfind(|it| matches!(it.what, StepKind::Failed { .. }));
             match last {
@@ -480,6 +515,48 @@ mod tests {
             (0..PARTS).filter(has).map(|nth| nth + 6 - PARTS).collect::<Vec<_>>()
         });
         assert_eq!(seconds, [vec![1], vec![4], vec![5], vec![]]);
+    }
+
+    /// A line about a run of which it is not known which event it continues, and the line of the retry that started it.
+    fn unknown(second: u32, request: &str) -> String {
+        line(second, "any", request, &waits(20)).replace(r#""event_id":"any","attempt":1,"#, "")
+    }
+
+    fn retried_as(second: u32, event: &str, request: &str, retry: &str) -> String {
+        line(second, event, request, &format!(r#"{RETRIED},"retry_request_id":"{retry}""#))
+    }
+
+    #[test]
+    fn a_retry_without_an_envelope_is_no_event_of_its_own_whichever_line_is_read_first() {
+        let failed = line(1, "a", "a", &waits(2));
+        let (retried, failed_again) = (retried_as(3, "a", "a", "b"), unknown(4, "b"));
+        for lines in [[&failed, &retried, &failed_again], [&failed, &failed_again, &retried]] {
+            let mut events = Events::default();
+            lines.into_iter().for_each(|line| events.line(line));
+            let event = events.get("a").unwrap();
+            assert_eq!((event.state(), event.failures()), (State::Waiting, 2), "{lines:?}");
+            let it = &events.standings()["orders"];
+            assert_eq!((it.failed(), it.waiting(), it.next), (1, 1, Some(at(24))));
+        }
+        // Its own next line says the event, too. Until then it is counted nowhere.
+        let mut events = Events::default();
+        (0..2 * 8).for_each(|nth| events.line(&unknown(nth, "b")));
+        assert!(events.is_empty());
+        events.line(&line(40, "a", "b", &waits(2)));
+        let event = events.get("a").unwrap();
+        assert_eq!((&*event.function, event.failed_at()), ("orders", Some(at(0))));
+        assert_eq!(events.standings()["orders"].failed(), 1);
+    }
+
+    #[test]
+    fn a_first_failure_whose_run_was_seen_waits_though_it_may_be_of_another_events_retry() {
+        let mut events = Events::default();
+        let first = run("a", "a", 0);
+        events.knows(&first);
+        events.started(&first, "orders", at(0));
+        events.ended(&first, at(1), Some((None, "503".to_owned())));
+        events.line(&unknown(2, "a"));
+        assert_eq!(events.get("a").unwrap().state(), State::Waiting);
     }
 
     #[test]
