@@ -19,21 +19,33 @@ def dollars(name: str) -> str:
 
 def prices_of_retries() -> str:
     """Returns what `comeback simulate` knows of the costs."""
-    kinds = (
-        ("The price of a million retries", "RETRIES", cost.retry),
-        (
-            "A million further hops of waits that one visibility timeout can't cover",
-            "HOPS",
-            lambda counted, way: cost.handled(counted, "waits", way),
-        ),
-        ("A million dead letters", "DEAD_LETTERS", cost.dead_letter),
-    )
+
+    def dead_letter(mode: str, size: int) -> cost.Usage:
+        """With a ledger, only single dead letters are counted. What they take of it is the same in a full batch."""
+        way = cost.Way(size, mode)
+        if ("given_up", size, mode) in COUNTED.batches:
+            return cost.dead_letter(COUNTED, way)
+        single, plain = (cost.dead_letter(COUNTED, cost.Way(cost.QUIET, each)) for each in (mode, "plain"))
+        of_ledger = cost.Usage({price: single[price] - plain[price] for price in single if cost.is_of_table(price)})
+        return cost.dead_letter(COUNTED, cost.Way(size)) + of_ledger
+
     lines = []
-    for said, name, usage in kinds:
-        busy, quiet = (tables.million(usage(COUNTED, cost.Way(size)))[1:] for size in (cost.BUSY, cost.QUIET))
+    for said, name, mode in (
+        ("With envelopes, and without a ledger", "WITH_ENVELOPES", "plain"),
+        ("Without envelopes", "DROP_IN", "drop_in"),
+    ):
+        usages = {
+            "retry": [cost.retry(COUNTED, cost.Way(size, mode)) for size in (cost.BUSY, cost.QUIET)],
+            "hop": [cost.handled(COUNTED, "waits", cost.Way(size, mode)) for size in (cost.BUSY, cost.QUIET)],
+            "dead_letter": [dead_letter(mode, size) for size in (cost.BUSY, cost.QUIET)],
+        }
+        members = (
+            f"{member}: [{', '.join(tables.million(each)[1:] for each in both)}]" for member, both in usages.items()
+        )
         lines += [
-            f"/// {said}, in batches of ten and in batches of one.",
-            f"const {name}: [f64; 2] = [{busy}, {quiet}];",
+            f"/// {said}.",
+            f"const {name}: Prices =",
+            f"    Prices {{ {', '.join(members)} }};",
         ]
     return "\n".join(
         [

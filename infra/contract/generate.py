@@ -72,8 +72,18 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("docs/deploy/terraform-inputs.md", "outputs", lambda: terraform.table_of_blocks("output", "name | description")),
     *(
         ("infra/COST.md", made.__name__, partial(made, COUNTED))
-        for made in (tables.summary, tables.event, tables.month, tables.queue, tables.parts, tables.fixed)
+        for made in (
+            tables.summary,
+            tables.ledger,
+            tables.sizes,
+            tables.event,
+            tables.month,
+            tables.queue,
+            tables.parts,
+            tables.fixed,
+        )
     ),
+    ("README.md", "alternatives", lambda: tables.alternatives(COUNTED)),
     ("infra/COST.md", "deployment", tables.deployment),
     *(
         (page, "price of alarms", tables.price_of_alarms)

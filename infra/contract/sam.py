@@ -81,11 +81,15 @@ def key_of_table() -> str:
     return f"""      AttributeDefinitions:
         - AttributeName: {table["key"]}
           AttributeType: S
+        - AttributeName: {table["sort_key"]}
+          AttributeType: S
         - !If [HasRegister, {{AttributeName: {table["index_key"]}, AttributeType: S}}, !Ref AWS::NoValue]
         - !If [HasRegister, {{AttributeName: {table["index_sort_key"]}, AttributeType: N}}, !Ref AWS::NoValue]
       KeySchema:
         - AttributeName: {table["key"]}
           KeyType: HASH
+        - AttributeName: {table["sort_key"]}
+          KeyType: RANGE
       TimeToLiveSpecification:
         Enabled: true
         AttributeName: {table["expiry"]}

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,14 +38,21 @@ def stated(file: str, number: str) -> float:
 
 
 KIBIBYTE = 1024
-# SQS bills a request for each chunk of this size, DynamoDB a write for each KiB of an item.
+# SQS bills a request for each chunk of this size.
 CHUNK_BYTES = 64 * KIBIBYTE
+# Lambda bills an asynchronous invocation with a payload up to this size as one request, and each further chunk as one
+# more.
+REQUEST_BYTES = 256 * KIBIBYTE
+# The largest message of SQS, the largest messages of one call together, and the largest asynchronous payload.
+MESSAGE_MAX_BYTES = PAYLOAD_MAX_BYTES = 1024 * KIBIBYTE
+# The largest input of a state of Step Functions.
+STATE_MAX_BYTES = 256 * KIBIBYTE
 
 MONTH_DAYS = 30
 MONTH_SECONDS = 365 * 86_400 / 12
 # `shared/flow/src/claims.rs`: the longest retention of SQS.
 CLAIM_DAYS = 14
-# The longest wait that is not split. The register has an item in its table and in its index as long as a wait lasts.
+# The longest wait that is not split. The register has its item as long as a wait lasts.
 WAIT_DAYS = 0.5
 # A record is kept in its bucket for the default maximum age, as long as a dead letter is, and a little longer.
 RECORD_DAYS = (
@@ -135,6 +143,11 @@ def dollars(usage: Usage, service: str = "") -> float:
     return sum(number * each(price) for price, number in usage.items() if service in ("", PRICES[price]["service"]))
 
 
+def is_of_table(price: str) -> bool:
+    """Whether DynamoDB asks this price."""
+    return bool(PRICES[price]["service"] == "DynamoDB")
+
+
 def times(number: float, usage: Usage) -> Usage:
     return Usage({price: number * units for price, units in usage.items()})
 
@@ -144,14 +157,16 @@ class Way(NamedTuple):
 
     # The number of messages in one batch. A message that is alone in its batch is assumed to cause a cold start.
     batch: int
-    # The optional parts that are switched on: plain, ledger, register or probes, each with the ones before it;
-    # transparent, with the ledger; or records, in a bucket.
+    # What is switched on: one of the modes of `tests/bench/count.py`.
     mode: str = "plain"
     # How much larger their payloads are than the counted payload, in bytes.
     more_bytes: int = 0
 
 
 BUSY, QUIET = 10, 1
+
+# The modes in which records lie in a bucket.
+IN_BUCKET = ("records", "drop_in_records", "everything")
 
 
 class Counted:
@@ -168,7 +183,12 @@ class Counted:
 
     def message_bytes(self, way: Way) -> int:
         """The size of a message: that of the failure record, or of the notice about it."""
-        return self.notice_bytes if way.mode == "records" else self.record_bytes + way.more_bytes
+        return self.notice_bytes if way.mode in IN_BUCKET else self.record_bytes + way.more_bytes
+
+    def is_possible(self, way: Way) -> bool:
+        """Whether a payload of this size can come back."""
+        payload_bytes = self.of("invoked", way)["sizes"]["Invoke"] + way.more_bytes
+        return self.message_bytes(way) <= MESSAGE_MAX_BYTES and payload_bytes <= PAYLOAD_MAX_BYTES
 
     def target_metrics(self) -> list[str]:
         """The metrics of a target whose events are retried."""
@@ -181,14 +201,17 @@ def chunks(size: int, chunk: int) -> int:
     return max(1, math.ceil(size / chunk))
 
 
-def carried(size: int) -> Usage:
-    """A request of SQS of this size."""
-    return Usage(sqs_request=chunks(size, CHUNK_BYTES))
+def carried(size: int, messages: int = 1) -> Usage:
+    """Requests of SQS with messages of this size, as many in a request as it can have."""
+    at_once = max(1, min(messages, MESSAGE_MAX_BYTES // size))
+    full, rest = divmod(messages, at_once)
+    return Usage(sqs_request=full * chunks(at_once * size, CHUNK_BYTES) + (rest and chunks(rest * size, CHUNK_BYTES)))
 
 
-def written(size: int) -> Usage:
-    """A write of DynamoDB of this size, into a table or an index."""
-    return Usage(write_of_dynamodb=chunks(size, KIBIBYTE))
+def invoked(size: int) -> Usage:
+    """An asynchronous invocation with a payload of this size. Its first request is the target's run, which costs the
+    same in every system, so no system includes it."""
+    return Usage(lambda_request=max(0, math.ceil((size - REQUEST_BYTES) / CHUNK_BYTES)))
 
 
 def stored(size: float, days: float) -> Usage:
@@ -196,31 +219,40 @@ def stored(size: float, days: float) -> Usage:
     return Usage({"item_storage": size * days / MONTH_DAYS})
 
 
-# What a call of the handler takes, by its size. Each item that is read is smaller than 4 KB: the size is the number of
-# eventually consistent reads, each of which is half a unit. Of a transaction it is the number of units. The target's
-# invocation costs the same in every system, so no system includes it.
-CALLS = {
+def written(units: float) -> Usage:
+    return Usage({"write_of_dynamodb": units})
+
+
+def read(units: float) -> Usage:
+    return Usage({"read": units})
+
+
+# What a call of the handler takes, by its size. That of a call to DynamoDB is the number of its units.
+CALLS: dict[str, Callable[[float], Usage]] = {
     "ChangeMessageVisibilityBatch": carried,
     "SendMessageBatch": carried,
     "PutItem": written,
     "UpdateItem": written,
-    "BatchGetItem": lambda reads: Usage(read=reads / 2),
-    "TransactWriteItems": lambda units: Usage(write_of_dynamodb=units),
-    "Invoke": lambda _: Usage(),
+    "DeleteItem": written,
+    "TransactWriteItems": written,
+    "BatchGetItem": read,
+    "Query": read,
+    "Invoke": invoked,
     "GetObject": lambda _: Usage(get=1),
 }
+WRITES = [name for name, takes in CALLS.items() if takes is written]
 
 
 def billed_ms(counted: Counted, fate: str, way: Way) -> int:
     """The billed duration of one invocation of the handler, including a cold start."""
-    batch = counted.of(fate, way)
-    names = ("PutItem", "TransactWriteItems", "UpdateItem", "BatchGetItem", "GetObject")
-    puts, transactions, updates, reads, gets = (batch["calls"].get(name, 0) for name in names)
-    writes = puts + transactions
-    cpu_ms = MESSAGE_CPU_MS * (way.batch + writes + updates + reads + gets)
-    # One call, plus the table's calls before and after it. Writes for several messages run at the same time: with a
-    # ledger, each message is claimed before the call and marked after it.
-    waiting_ms = CALL_MS * (1 + writes / way.batch + updates + reads + math.ceil(gets / READS_AT_ONCE))
+    calls = Counter(counted.of(fate, way)["calls"])
+    writes = sum(calls[name] for name in WRITES)
+    reads, queries, gets = calls["BatchGetItem"], calls["Query"], calls["GetObject"]
+    cpu_ms = MESSAGE_CPU_MS * (way.batch + writes + reads + queries + gets)
+    # One call, plus the table's and the bucket's. The writes for several messages run at the same time, and so do
+    # queries: with a ledger, each message is claimed before the call and marked after it. The circuit's is one more.
+    rounds, rest = divmod(writes, way.batch)
+    waiting_ms = CALL_MS * (1 + rounds + min(1, rest) + reads + min(1, queries) + math.ceil(gets / READS_AT_ONCE))
     if way.batch == QUIET:
         cpu_ms += START_CPU_MS
         waiting_ms += CONNECT_MS
@@ -236,34 +268,14 @@ def logged_bytes(counted: Counted, fate: str, way: Way) -> int:
 
 
 def kept(counted: Counted, fate: str, way: Way) -> Usage:
-    """What DynamoDB takes beyond its calls: it stores one message's items and maintains the index."""
-
-    def item(fate: str) -> int:
-        return counted.of(fate, way)["largest_requests"]["PutItem"]
-
-    if way.mode in ("plain", "records"):
-        return Usage()
-    if way.mode == "transparent":
-        # The claim and the note, each of which is smaller than this.
-        return stored(2 * KIBIBYTE, CLAIM_DAYS) if fate == "invoked" else Usage()
-    match fate, way.mode != "ledger":
-        case "waits", False:
-            return Usage()
-        case "waits", True:
-            return written(item("waits")) + stored(2 * item("waits"), WAIT_DAYS)
-        case "invoked", True:
-            # The claim replaces the item of the wait, which removes that item from the index. A write is billed by the
-            # larger of the two items.
-            larger = written(item("waits")) - written(item("invoked"))
-            return written(item("waits")) + larger + stored(item("invoked"), CLAIM_DAYS)
-        case _:
-            return stored(item(fate), CLAIM_DAYS)
+    """What DynamoDB stores of one message: the register's item until the wait ends, and then claims and notes."""
+    return stored(counted.of(fate, way)["stored_bytes"], WAIT_DAYS if fate == "waits" else CLAIM_DAYS)
 
 
 def sent(counted: Counted, way: Way) -> Usage:
     """A failure record that Lambda sends to the retry queue, or puts into a bucket, which then sends a notice."""
     message = carried(counted.message_bytes(way))
-    if way.mode != "records":
+    if way.mode not in IN_BUCKET:
         return message
     record_bytes = counted.record_bytes + way.more_bytes
     return message + Usage({"put": 1, "object_storage": record_bytes * RECORD_DAYS / MONTH_DAYS})
@@ -274,7 +286,9 @@ def handled(counted: Counted, fate: str, way: Way) -> Usage:
     batch = counted.of(fate, way)
     # AWS doesn't document whether Lambda deletes messages in batches. One request per message is assumed.
     deleted = Usage(sqs_request=0 if fate == "waits" else way.batch)
-    calls = (times(number, CALLS[name](batch["largest_requests"][name])) for name, number in batch["calls"].items())
+    # Only the target's payload grows with the event.
+    sizes = batch["sizes"] | {"Invoke": batch["sizes"].get("Invoke", 0) + way.more_bytes}
+    calls = (times(number, CALLS[name](sizes[name])) for name, number in batch["calls"].items())
     logged = logged_bytes(counted, fate, way)
     own = {
         "lambda_request": 1,
@@ -282,7 +296,7 @@ def handled(counted: Counted, fate: str, way: Way) -> Usage:
         "gb_of_log": logged,
         "log_storage": logged * LOG_DAYS / MONTH_DAYS,
     }
-    received = carried(counted.message_bytes(way) * way.batch)
+    received = carried(counted.message_bytes(way), way.batch)
     whole = received + deleted + Usage(own) + sum(calls, Usage())
     return times(1 / way.batch, whole) + kept(counted, fate, way)
 
@@ -295,7 +309,7 @@ def retry(counted: Counted, way: Way) -> Usage:
 def back(counted: Counted, way: Way) -> Usage:
     """One message that a consumer could not process, and that is sent back to its queue. SQS moved it to the retry
     queue; AWS lists no charge for that."""
-    sends = carried((counted.record_bytes + way.more_bytes) * way.batch)
+    sends = carried(counted.record_bytes + way.more_bytes, way.batch)
     return handled(counted, "waits", way) + handled(counted, "invoked", way) + times(1 / way.batch, sends)
 
 
@@ -306,8 +320,8 @@ def changed(way: Way) -> Usage:
 
 def delay(counted: Counted, way: Way) -> Usage:
     """A wait that is kept as a delay: one call sends the batch's messages again, and each is deleted."""
-    changed = carried(counted.of("waits", way)["largest_requests"]["ChangeMessageVisibilityBatch"])
-    again = carried((counted.record_bytes + way.more_bytes) * way.batch)
+    changed = carried(counted.of("waits", way)["sizes"]["ChangeMessageVisibilityBatch"])
+    again = carried(counted.record_bytes + way.more_bytes, way.batch)
     again.subtract(changed)
     return handled(counted, "waits", way) + times(1 / way.batch, again) + Usage(sqs_request=1)
 
@@ -338,8 +352,9 @@ def deployed(functions: int, systems: int, queues: int, with_alarms: bool) -> Us
     return times(queues, POLLING) + Usage(alarm=alarms if with_alarms else 0)
 
 
-# The events of a month, how many of them fail, and how often each of those is retried.
-EVENTS, FAILING, RETRIES_EACH = MILLION, 0.01, 5
+# The events of a month, how many of them fail, and how often each of those is retried: the counted batches have first
+# and later failures as such events have them.
+EVENTS, FAILING, RETRIES_EACH = MILLION, 0.01, int(stated("tests/bench/messages.py", r"^RETRIES_EACH = (\d+)$"))
 
 
 def month(counted: Counted) -> dict[str, Usage]:

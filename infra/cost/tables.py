@@ -8,15 +8,17 @@ from collections.abc import Sequence
 import cost
 from cost import BUSY, DOWN, MILLION, POLLING, PRICES, QUIET, TRANSITION, Counted, Usage, Way, dollars, times, watched
 
-LARGE_BYTES = 100 * cost.KIBIBYTE
+SIZES = {"1 KiB": 1, "100 KiB": 100, "256 KiB": 256, "1 MiB": 1024}
 SERVICES = ("SQS", "Lambda", "CloudWatch", "DynamoDB", "S3")
 MODES = {
     "plain": "",
     "ledger": ", with a ledger",
     "register": ", with a register",
     "probes": ", with register and probes",
-    "transparent": ", with a ledger and without envelopes",
     "records": ", with records in a bucket",
+    "drop_in": ", drop-in",
+    "drop_in_records": ", drop-in, with records in a bucket",
+    "everything": ", drop-in, with register, probes and records in a bucket",
 }
 WAYS = {
     f"{name}{said}": Way(size, mode)
@@ -61,7 +63,10 @@ def million(usage: Usage, service: str = "") -> str:
 
 def summary(counted: Counted) -> str:
     ours = [
-        [f"Comeback{said.replace(',', '')}", *(million(cost.retry(counted, Way(size, mode))) for size in (BUSY, QUIET))]
+        [
+            f"Comeback{said.removeprefix(',')}",
+            *(million(cost.retry(counted, Way(size, mode))) for size in (BUSY, QUIET)),
+        ]
         for mode, said in MODES.items()
     ]
     ours[0] = [f"**{cell}**" for cell in ours[0]]
@@ -72,6 +77,80 @@ def summary(counted: Counted) -> str:
     }
     rows = ours + [[name, million(usage), million(usage)] for name, usage in others.items()]
     return table(["a million retries", "busy: ten in a batch", "quiet: each alone"], rows)
+
+
+def sized(counted: Counted, way: Way, kib: int) -> Way:
+    """The same with a payload of this size."""
+    return way._replace(more_bytes=kib * cost.KIBIBYTE - counted.payload_bytes)
+
+
+def alternatives(counted: Counted) -> str:
+    """The README's table of what else there is, and when to use it."""
+
+    def ours(mode: str, kib: int = 1) -> str:
+        return " to ".join(million(cost.retry(counted, sized(counted, Way(size, mode), kib))) for size in (BUSY, QUIET))
+
+    rows = [
+        (
+            "Lambda's own retries",
+            "only the runs",
+            "failures that pass within three minutes",
+            "more than two retries: then the event is lost, or in a dead-letter queue",
+        ),
+        (
+            "SQS in front of the function",
+            f"{million(Usage(sqs_request=1))} a million requests",
+            "you own the callers, and one interval between retries is enough",
+            "backoff; a wait of more than 12 hours; callers that use `Invoke`",
+        ),
+        (
+            "Step Functions",
+            million(TRANSITION),
+            "a workflow with several steps",
+            "a caller that invokes your function as before",
+        ),
+        (
+            "Lambda's durable functions",
+            million(cost.durable_retry(counted)),
+            "new code that should wait and resume where it stopped",
+            "support for existing functions",
+        ),
+        (
+            "EventBridge Scheduler",
+            f"{million(Usage(schedule=1))} for the schedules alone",
+            "retries at set times, precise to a minute",
+            "the code that decides and schedules",
+        ),
+        (
+            "**Comeback, drop-in**, with the ledger",
+            f"**{ours('drop_in')}**",
+            "events of any function that must get through, however long that takes",
+            "order; anything but asynchronous invocations and standard queues",
+        ),
+        (
+            "Comeback with envelopes, without a ledger",
+            ours("plain"),
+            "a function that should know its attempt",
+            "the same, and a failure that is delivered twice is retried twice",
+        ),
+        (
+            "Comeback with everything on this page: drop-in, register, probes, records in a bucket",
+            ours("everything"),
+            "payloads of up to 1 MiB, and events that you list, hold back and cancel",
+            "a low price",
+        ),
+    ]
+    lines = [("", "cost of a million retries", "where it is the better choice", "what it lacks"), ("---",) * 4, *rows]
+    said = (
+        "The lower price is for full batches, as in an outage. The higher price is for events that fail one at a time. "
+        "A durable function's retry is cheaper than Comeback's in two cases: if everything on this page is switched "
+        f"on, and if a drop-in payload has 256 KiB ({ours('drop_in', 256)}). But a million events that do not fail "
+        f"cost {million(cost.durable_event(counted))} with durable functions, and nothing with Comeback. Most of the "
+        f"price of everything is the ledger's writes and S3's puts of records ({million(Usage(put=1))}). So use a "
+        "bucket only for functions with large events."
+    )
+    table_of_rows = "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines)
+    return f"{table_of_rows}\n\n{textwrap.fill(said, 120)}"
 
 
 def event(counted: Counted) -> str:
@@ -103,20 +182,52 @@ def month(counted: Counted) -> str:
 
 
 def parts(counted: Counted) -> str:
-    more = LARGE_BYTES - counted.payload_bytes
     both = (("busy", Way(BUSY)), ("quiet", Way(QUIET)))
     usages = {f"retries, {name}": cost.retry(counted, way) for name, way in WAYS.items()}
-    in_bucket = (f"busy{MODES['records']}", Way(BUSY, "records"))
-    usages |= {
-        f"retries of 100 KiB, {name}": cost.retry(counted, way._replace(more_bytes=more))
-        for name, way in (*both, in_bucket)
-    }
     usages |= {f"waits more, {name}": cost.handled(counted, "waits", way) for name, way in both}
     usages |= {f"waits as delays, {name}": cost.delay(counted, way) for name, way in both}
     usages |= {f"dead letters, {name}": cost.dead_letter(counted, way) for name, way in both}
-    usages["dead letters, quiet, with a ledger"] = cost.dead_letter(counted, Way(QUIET, "ledger"))
+    usages |= {
+        f"dead letters, quiet{MODES[mode]}": cost.dead_letter(counted, Way(QUIET, mode))
+        for mode in ("ledger", "drop_in")
+    }
     rows = [[name, *(million(usage, each) for each in SERVICES), million(usage)] for name, usage in usages.items()]
     return table(["a million", *SERVICES, "together"], rows)
+
+
+def sizes(counted: Counted) -> str:
+    """The price of a million retries by the size of the payload, or a dash if no payload of this size comes back."""
+    modes = ("plain", "drop_in", "records", "drop_in_records")
+    rows = []
+    for said, way in WAYS.items():
+        if way.mode in modes:
+            own = [sized(counted, way, kib) for kib in SIZES.values()]
+            cells = [million(cost.retry(counted, each)) if counted.is_possible(each) else "–" for each in own]
+            rows.append([f"Comeback, {said}", *cells])
+    for name, usage, most in (
+        ("Lambda's durable functions: a step's retry", cost.durable_retry(counted), cost.PAYLOAD_MAX_BYTES),
+        ("Step Functions: a `Retry`", TRANSITION, cost.STATE_MAX_BYTES),
+    ):
+        is_possible = (kib * cost.KIBIBYTE <= most for kib in SIZES.values())
+        rows.append([name, *(million(usage) if each else "–" for each in is_possible)])
+    return table(["a million retries of a payload of", *SIZES], rows)
+
+
+def ledger(counted: Counted) -> str:
+    """What a retry takes of the ledger, with and without an envelope."""
+    names = {
+        "ledger": "with an envelope",
+        "drop_in_first": "without, the first failure of an event",
+        "drop_in_later": "without, a later failure",
+        "drop_in": f"without, on average of {cost.RETRIES_EACH} failures of an event",
+    }
+    rows = []
+    for mode, name in names.items():
+        busy, quiet = (cost.retry(counted, Way(size, mode)) for size in (BUSY, QUIET))
+        units = [f"{busy[price]:.2f}".rstrip("0").rstrip(".") for price in ("write_of_dynamodb", "read")]
+        rows.append([name, *units, million(busy, "DynamoDB"), million(busy), million(quiet)])
+    heading = ["a retry", "write units", "read units", "a million, of DynamoDB", "together, busy", "quiet"]
+    return table(heading, rows)
 
 
 def counts(counted: Counted) -> str:

@@ -227,7 +227,7 @@ locals {
       for table in aws_dynamodb_table.ledger : {
         Effect = "Allow"
         # Also in transactions. A function may become transparent at any time, which needs all of them.
-        Action   = ["dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"]
+        Action   = ["dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchGetItem", "dynamodb:Query"]
         Resource = [table.arn]
       }
     ],
@@ -400,7 +400,7 @@ resource "aws_lambda_function" "handler" {
     }
     precondition {
       condition     = var.ledger || !anytrue(concat([var.transparent], [for it in values(var.functions) : coalesce(it.transparent, false)]))
-      error_message = "Transparent functions need the ledger: set ledger to true, or leave transparent out and add the layer that removes envelopes where you define the function."
+      error_message = "Transparent functions need the ledger: set ledger to true, or leave transparent out and let the function read the envelope."
     }
     precondition {
       condition     = length(var.functions) > 0 || !local.has_bucket

@@ -10,9 +10,15 @@ resource "aws_dynamodb_table" "ledger" {
   name         = "${var.name}-ledger"
   billing_mode = "PAY_PER_REQUEST"
   hash_key     = local.table.key
+  range_key    = local.table.sort_key
 
   attribute {
     name = local.table.key
+    type = "S"
+  }
+
+  attribute {
+    name = local.table.sort_key
     type = "S"
   }
 

@@ -10,13 +10,15 @@ CPU per message is the CPU time of a long run minus that of a short one, divided
 excludes the start of the process. The start-up time comes from the short run and ends at the first answer. The peak
 memory comes from the long run. Each figure is the median of the rounds, with the minimum and the maximum.
 
-Beside that, the handler runs in each round with what a function's way of retries needs: an envelope with a ledger (a
-function with the layer is the same for the handler), or no envelope (`TRANSPARENT`). It also runs with policies for six
-errors, of which all failures here have the last one. The second table compares these. With `--before` it also has an
-earlier build of the handler: it shows what a change costs those who don't use it.
+Beside that, the handler runs in each round with what a function's way of retries needs: an envelope with a ledger, or
+no envelope (`TRANSPARENT`), where the ledger has the notes that the handler itself has written before. It also runs
+with policies for six errors, of which all failures here have the last one. The second table compares these. With
+`--before` it also has an earlier build of the handler: it shows what a change costs those who don't use it.
 
-A slow result doesn't fail the bench, because times depend on the machine. The table shows which goals are reached, and
-the exit code only says whether measuring worked.
+The third table counts what a retry takes of the ledger (`count.py`).
+
+A slow result doesn't fail the bench, because times depend on the machine. The tables show which goals are reached. The
+exit code says whether measuring worked, and whether a retry takes no more of the ledger than it may.
 """
 
 import argparse
@@ -26,14 +28,14 @@ import statistics
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from cloud import NotMeasured
-from count import MODES
-from messages import ACCOUNT, ARRANGEMENTS, BATCH_SIZE, REGION, batches
+from cloud import READS, Cloud, NotMeasured
+from count import MODES, WITHIN_LIMITS, counted, noted, of_a_retry, over_limits
+from messages import ACCOUNT, ARRANGEMENTS, BATCH_SIZE, REGION, Events, batches
 from process import Handler, Run, run
 
 # What the handler may cost, as a multiple of the floor.
@@ -52,16 +54,21 @@ CALLS_MAX = {"sorted": 0.56, "mixed": 0.61}
 PATTERNS = ["Throttling*", "RateLimited*", "CardDeclined", "*Unavailable", "Runtime.OutOfMemory", "ReadTimeout"]
 ERRORS = {pattern: {} for pattern in PATTERNS}
 
-PLAIN, LEDGER = "without a ledger", "envelope or layer, with a ledger"
+PLAIN, LEDGER, DROP_IN = "without a ledger", "envelope, with a ledger", "without an envelope, with a ledger"
+LARGE = "the same, payloads of 256 KiB"
 BEFORE = "the earlier build, without a ledger"
 
 # What our handler's settings cost, and which of these they are compared with.
 WAYS = {
-    PLAIN: (MODES["plain"], PLAIN),
+    PLAIN: (MODES["plain"].environment, PLAIN),
     "`ERRORS`, without a ledger": ({"POLICIES": json.dumps({"*": {"ERRORS": ERRORS}})}, PLAIN),
-    LEDGER: (MODES["ledger"], PLAIN),
-    "without an envelope, with a ledger": (MODES["transparent"], LEDGER),
+    LEDGER: (MODES["ledger"].environment, PLAIN),
+    DROP_IN: (MODES["drop_in"].environment, LEDGER),
+    LARGE: (MODES["drop_in"].environment, DROP_IN),
 }
+
+# The payloads of `LARGE`, of which there are fewer.
+LARGE_KIB, LARGE_PART = 256, 10
 
 # Units of figures: the name, the size and the number of digits after the point.
 CALLS, MICROSECONDS, MILLISECONDS, MEBIBYTES = ("", 1, 2), (" µs", 1e-6, 0), (" ms", 1e-3, 1), (" MiB", 2**20, 2)
@@ -99,6 +106,24 @@ async def measure(
             short = await run(handler, batches(arrangement, SHORT_BATCHES), log)
             return Pair(short, await run(handler, batches(arrangement, SHORT_BATCHES + count), log))
 
+        async def pair_without_envelopes(handler: Handler, kib: int, part: int) -> Pair:
+            # Long runs have the events of short ones, and more.
+            counts = [(SHORT_BATCHES + more) // part for more in (0, count)]
+            notes = await noted(handler, batches("mixed", counts[1], Events.MIXED, kib), log)
+            runs = []
+            for each in counts:
+                made = batches("mixed", each, Events.MIXED, kib)
+                # Writes are answered as fast as to the handlers beside this one, so all wait for their calls alike.
+                cloud = Cloud(made, table=notes, asked_of_table=READS)
+                runs.append(await run(handler, made, log, cloud))
+                cloud.check()
+            return Pair(*runs)
+
+        async def pair_of(name: str, handler: Handler) -> Pair:
+            if name in (DROP_IN, LARGE):
+                return await pair_without_envelopes(handler, *((LARGE_KIB, LARGE_PART) if name == LARGE else (1, 1)))
+            return await pair(handler, "mixed")
+
         # The first run isn't measured. It fills the file cache and lets Python compile its modules.
         for handler in (ours, floor):
             await run(handler, batches("mixed", SHORT_BATCHES), log)
@@ -107,7 +132,7 @@ async def measure(
             for arrangement, pairs in measured.items():
                 pairs.append((await pair(ours, arrangement), await pair(floor, arrangement)))
             for name, handler in handlers.items():
-                ways[name].append(await pair(handler, "mixed"))
+                ways[name].append(await pair_of(name, handler))
     return measured, ways
 
 
@@ -167,6 +192,17 @@ def table_of_ways(ways: Ways) -> str:
     return aligned(rows)
 
 
+def table_of_ledger(document: Mapping[str, Any]) -> str:
+    """What a retry takes of the ledger, in full batches."""
+    names = ("writes", "write units", "transactions", "reads", "read units")
+    rows = [["of one retry, in full batches", *names, "must reach"]]
+    for mode, limits in WITHIN_LIMITS.items():
+        taken = of_a_retry(document, mode, BATCH_SIZE)
+        goal = ", ".join(f"{most} {what}" for what, most in limits.items())
+        rows.append([mode, *(f"{taken[name]:g}" for name in names), f"≤ {goal}"])
+    return aligned(rows)
+
+
 def aligned(rows: list[list[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rows.insert(1, ["-" * width for width in widths])
@@ -202,13 +238,17 @@ def main() -> int:
         handlers[BEFORE] = Handler("the earlier build", [str(arguments.before.resolve())], {})
     try:
         measured, ways = asyncio.run(measure(ours, floor, handlers, arguments.rounds, arguments.batches))
-        print(table(measured, zipped_size(arguments.bootstrap)), table_of_ways(ways), sep="\n\n")
+        document = asyncio.run(counted(arguments.bootstrap, WITHIN_LIMITS))
+        tables = (table(measured, zipped_size(arguments.bootstrap)), table_of_ways(ways), table_of_ledger(document))
+        print(*tables, sep="\n\n")
     except (NotMeasured, OSError) as error:
         print(f"could not measure: {error}", file=sys.stderr)
         return 1
     messages = len(ARRANGEMENTS) * arguments.rounds * arguments.batches * BATCH_SIZE
     print(f"\nMedians (least to most) of {arguments.rounds} rounds, {messages:,} messages each side.")
-    return 0
+    over = list(over_limits(document))
+    print(*over, sep="\n", end="", file=sys.stderr)
+    return 1 if over else 0
 
 
 if __name__ == "__main__":

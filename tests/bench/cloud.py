@@ -2,9 +2,9 @@
 
 One listener plays five services. The Lambda Runtime API hands out batches and receives their answers. SQS accepts every
 visibility change and every dead letter, and has nothing in flight. Lambda accepts every asynchronous invocation.
-DynamoDB's table is always empty. S3 has the failure records that notices are about. The listener understands only as
-much of HTTP as the clients under test use, and reports anything else. Requests are stored and checked after the run, so
-that a handler waits as little as possible.
+DynamoDB has a table (`table.py`), or one that is always empty. S3 has the failure records that notices are about. The
+listener understands only as much of HTTP as the clients under test use, and reports anything else. Requests are stored
+and checked after the run, so that a handler waits as little as possible.
 """
 
 import asyncio
@@ -12,10 +12,12 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
 
 from messages import ACCOUNT, BACKOFF, QUEUE_ARN, REGION, TARGET, Batch, Fate, Message
+from table import ConditionFailed, Table
 
 OWN_ARN = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:retry-handler"
 
@@ -32,28 +34,6 @@ class NotMeasured(Exception):
     """The handler does not do its work, so its figures would be worthless."""
 
 
-def _item_bytes(item: dict[str, dict[str, Any]]) -> int:
-    """The size of an item: all names and values. DynamoDB counts two digits of a number as one byte, this as two."""
-    values = ((name, value) for name, typed in item.items() for value in typed.values())
-    return sum(len(name.encode()) + len(str(value).encode()) for name, value in values)
-
-
-def _units(transaction: dict[str, Any]) -> int:
-    """The write units of a transaction: two for each KiB of each item. Of an update only what it sets is known here."""
-
-    def size(write: dict[str, Any]) -> int:
-        (request,) = write.values()
-        return sum(_item_bytes(request.get(name, {})) for name in ("Item", "Key", "ExpressionAttributeValues"))
-
-    return sum(2 * max(1, -(-size(write) // 1024)) for write in transaction["TransactItems"])
-
-
-def _reads(request: dict[str, Any]) -> int:
-    """The number of eventually consistent reads that a request for items is billed as."""
-    tables = request["RequestItems"].values()
-    return sum(len(table["Keys"]) * (2 if table.get("ConsistentRead") else 1) for table in tables)
-
-
 def _all_successful(body: bytes) -> bytes:
     entries = json.loads(body).get("Entries")
     if entries is None:
@@ -61,6 +41,11 @@ def _all_successful(body: bytes) -> bytes:
     # The response to a visibility change has no MessageId and no MD5. Clients ignore them there.
     successful = [{"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "0"} for entry in entries]
     return json.dumps({"Successful": successful, "Failed": []}).encode()
+
+
+def _nothing_found(body: bytes) -> bytes:
+    tables = json.loads(body)["RequestItems"]
+    return json.dumps({"Responses": {table: [] for table in tables}, "UnprocessedKeys": {}}).encode()
 
 
 # The answers to AWS's operations.
@@ -71,15 +56,14 @@ ANSWERS: dict[str, Callable[[bytes], bytes]] = {
     "GetQueueAttributes": lambda _: b'{"Attributes":{"ApproximateNumberOfMessagesNotVisible":"0"}}',
     "PutItem": lambda _: b"{}",
     "UpdateItem": lambda _: b"{}",
-    "BatchGetItem": lambda _: b'{"Responses":{},"UnprocessedKeys":{}}',
+    "DeleteItem": lambda _: b"{}",
+    "Query": lambda _: b'{"Items":[],"Count":0,"ScannedCount":0}',
+    "BatchGetItem": _nothing_found,
     "TransactWriteItems": lambda _: b"{}",
 }
-# The sizes of requests in the unit that AWS bills, where that is not the bytes of the body.
-SIZES: dict[str, Callable[[Any], int]] = {
-    "PutItem": lambda request: _item_bytes(request["Item"]),
-    "BatchGetItem": _reads,
-    "TransactWriteItems": _units,
-}
+# The operations of DynamoDB.
+READS = ("BatchGetItem", "Query")
+OF_TABLE = ("PutItem", "UpdateItem", "DeleteItem", *READS, "TransactWriteItems")
 
 
 @dataclass
@@ -91,8 +75,16 @@ class Cloud:
     instead: Mapping[str, bytes] = field(default_factory=dict)
     # The objects of S3 by their paths.
     objects: Mapping[str, bytes] = field(default_factory=dict)
+    # The ledger. Without one, DynamoDB accepts every write, and finds nothing.
+    table: Table | None = None
+    # What the table answers. It accepts other calls without a look, as if there were no table.
+    asked_of_table: Sequence[str] = OF_TABLE
+    # Makes the request id of an invocation from its payload and its ordinal.
+    run_id: Callable[[bytes, int], str] = lambda _, ordinal: f"{ordinal:08x}-0000-4000-8000-000000000001"
     # The operation and the body of each request to AWS.
     calls: list[tuple[str, bytes]] = field(default_factory=list)
+    # The operation and the units of each call that the table was asked.
+    units: list[tuple[str, float]] = field(default_factory=list)
     # The function and the body of each invocation.
     invocations: list[tuple[str, bytes]] = field(default_factory=list)
     answers: list[bytes] = field(default_factory=list)
@@ -121,11 +113,24 @@ class Cloud:
         if is_invoke:
             self.calls.append(("Invoke", body))
             self.invocations.append((path[len(FUNCTIONS) : -len(INVOCATIONS)], body))
-            return response(202, b"", f"x-amzn-RequestId: {len(self.invocations):08x}-0000-4000-8000-000000000001\r\n")
+            return response(202, b"", f"x-amzn-RequestId: {self.run_id(body, len(self.invocations))}\r\n")
         if path != "/" or operation not in ANSWERS:
             raise NotMeasured(f"expected a call of a handler, got {method} {path} {target}")
         self.calls.append((operation, body))
+        if self.table and operation in self.asked_of_table:
+            return self._of_table(self.table, operation, json.loads(body))
         return response(200, ANSWERS[operation](body))
+
+    def _of_table(self, table: Table, operation: str, request: Any) -> bytes:
+        try:
+            answer, units = table.answer(operation, request)
+        except ConditionFailed as refused:
+            self.units.append((operation, refused.units))
+            code = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"
+            said = {"__type": code, "message": "The conditional request failed", "Item": refused.item}
+            return response(400, json.dumps(said).encode())
+        self.units.append((operation, units))
+        return response(200, json.dumps(answer).encode())
 
     def fail(self, error: NotMeasured) -> None:
         """Ends the run."""
@@ -135,10 +140,13 @@ class Cloud:
     def of(self, *operations: str) -> list[Any]:
         return [json.loads(body) for operation, body in self.calls if operation in operations]
 
-    def sizes(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for operation, body in self.calls:
-            size = SIZES[operation](json.loads(body)) if operation in SIZES else len(body)
+    def sizes(self) -> dict[str, list[float]]:
+        """The sizes of the requests by operation, in bytes, or in the units that the table was asked for."""
+        found: dict[str, list[float]] = {}
+        measured = [(operation, float(len(body))) for operation, body in self.calls]
+        if self.table:
+            measured = [each for each in measured if each[0] not in self.asked_of_table] + self.units
+        for operation, size in measured:
             found.setdefault(operation, []).append(size)
         return found
 
@@ -150,7 +158,7 @@ class Cloud:
         deadline = int(time.time() * 1000) + TIMEOUT_MS
         return response(
             200,
-            self.batches[given].event,
+            self.batches[given].sent(datetime.now(UTC)),
             f"Lambda-Runtime-Aws-Request-Id: {given:08x}-0000-4000-8000-000000000000\r\n"
             f"Lambda-Runtime-Deadline-Ms: {deadline}\r\n"
             f"Lambda-Runtime-Invoked-Function-Arn: {OWN_ARN}\r\n"

@@ -38,7 +38,7 @@ class Handler:
 class Run:
     messages: int
     # The sizes of the requests, by operation.
-    requests: Mapping[str, Sequence[int]]
+    requests: Mapping[str, Sequence[float]]
     cpu_seconds: float
     start_seconds: float
     peak_bytes: int
@@ -49,8 +49,9 @@ class Run:
 
 
 async def run(handler: Handler, batches: Sequence[Batch], log: Path, own: Cloud | None = None) -> Run:
-    """Starts a new process of the handler, feeds it these batches, and kills it at the end. Tests pass a cloud of their
-    own, with the same batches, and check its requests themselves."""
+    """Starts a new process of the handler, feeds it these batches, and kills it at the end.
+
+    Who passes a cloud of their own, with the same batches, checks its requests themselves."""
     cloud = own or Cloud(batches)
     loop = asyncio.get_running_loop()
     server = await asyncio.start_server(functools.partial(serve, cloud), HOST, 0)

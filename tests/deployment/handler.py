@@ -28,6 +28,7 @@ from cloud import Cloud, response  # noqa: E402
 from messages import ACCOUNT, QUEUE_ARN, REGION, Batch, Fate, batches_of  # noqa: E402
 from messages import TARGET as FUNCTION  # noqa: E402, F401
 from process import Handler, run  # noqa: E402
+from table import Table  # noqa: E402
 
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 
@@ -61,13 +62,14 @@ def handler_log(
 
 
 def ran(
-    batches: Sequence[Batch], environment: Mapping[str, str], instead: Mapping[str, bytes]
+    batches: Sequence[Batch], environment: Mapping[str, str], instead: Mapping[str, bytes], table: Table | None = None
 ) -> tuple[Cloud, list[dict[str, Any]]]:
-    """Runs the handler with these batches, in a cloud with these responses. Returns the cloud and the handler's log."""
+    """Runs the handler with these batches, in a cloud with these responses, and with this table if it has one. Returns
+    the cloud and the handler's log."""
     handler = Handler("retry-handler", [str(TARGET / "debug/retry-handler")], {**ON_TIME, **environment})
 
     async def recorded(log: Path) -> Cloud:
-        cloud = Cloud(batches, instead)
+        cloud = Cloud(batches, instead, table=table)
         await run(handler, batches, log, cloud)
         return cloud
 
@@ -113,6 +115,7 @@ def played(
     environment: Mapping[str, str],
     claim: Mapping[str, Any] | None = None,
     instead: Mapping[str, bytes] | None = None,
+    table: Table | None = None,
 ) -> Cloud:
     """Runs the handler with these batches, while many messages are in flight, and this claim is in the ledger. Returns
     the requests that it made."""
@@ -120,8 +123,15 @@ def played(
     answers = {"GetQueueAttributes": response(200, json.dumps(crowd).encode()), **(instead or {})}
     if claim:
         code = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"
-        answers["PutItem"] = response(400, json.dumps({"__type": code, "message": "no", "Item": claim}).encode())
-    return ran(batches, environment, answers)[0]
+        answers["UpdateItem"] = response(400, json.dumps({"__type": code, "message": "no", "Item": claim}).encode())
+    return ran(batches, environment, answers, table)[0]
+
+
+def kept(batches: Sequence[Batch], environment: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The items of the ledger after these batches, in the order of their last writes."""
+    table = Table()
+    played(batches, environment, table=table)
+    return table.items()
 
 
 def sent(cloud: Cloud) -> dict[str, Any]:
@@ -134,7 +144,7 @@ def written_now() -> dict[str, Any]:
     """Each format, as this release writes it."""
     now = int(time.time())
     ((_, envelope),) = played(batches_of(Fate.INVOKED, 1, 1), {}).invocations
-    *_, claim = played(batches_of(Fate.INVOKED, 1, 1), LEDGER).of("PutItem")
+    (claim,) = kept(batches_of(Fate.INVOKED, 1, 1), LEDGER)
     sent_back = sent(played(moved("no JSON", OWN_ATTRIBUTES, now - 3600), QUEUES))
     failed_again = moved(sent_back["body"], sent_back["attributes"], now, count=10)
     return {
@@ -142,37 +152,29 @@ def written_now() -> dict[str, Any]:
         "envelope": json.loads(envelope),
         "sent_again": sent(played(batches_of(Fate.WAITS, 10, 1), DELAYED)),
         "dead_letter": sent(played(batches_of(Fate.GIVEN_UP, 1, 1), {})),
-        "claim": claim["Item"],
+        "claim": claim,
         "queue_message_sent_back": sent_back,
         "queue_message_sent_again": sent(played(failed_again, QUEUES | DELAYED)),
         "queue_dead_letter": sent(played(failed_again, QUEUES | {"MAX_ATTEMPTS": "1"})),
         "circuit": opened_circuit(now),
-        "without_envelope": without_envelope(played(batches_of(Fate.INVOKED, 1, 1), TRANSPARENT)),
+        "without_envelope": without_envelope(),
     }
 
 
-def without_envelope(cloud: Cloud) -> dict[str, Any]:
-    """What was sent without an envelope, as text, and the ledger's items about it: what is being sent, and the note
-    that takes its place when Lambda has answered."""
-    begun, ended = (each["TransactItems"] for each in cloud.of("TransactWriteItems"))
-    (update,) = (write["Update"] for write in begun if "Update" in write)
-    names, values = update["ExpressionAttributeNames"], update["ExpressionAttributeValues"]
-    sending = {names["#sender"]: values[":sending"], names["#expires_at"]: values[":expires_at"]}
-    (note,) = notes(ended)
+def without_envelope() -> dict[str, Any]:
+    """What was sent without an envelope, as text, and the ledger's items about it: that of the failure with the call
+    that retries it, and the note of the run that the call has started."""
+    table = Table()
+    cloud = played(batches_of(Fate.INVOKED, 1, 1), TRANSPARENT, table=table)
     ((_, payload),) = cloud.invocations
-    return {"payload": payload.decode(), "sending": update["Key"] | sending, "note": note}
+    held, note = table.items()
+    return {"payload": payload.decode(), "held": held, "note": note}
 
 
-def notes(writes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The notes that a transaction writes."""
-    items = (write["Put"]["Item"] for write in writes if "Put" in write)
-    return [item for item in items if item["id"]["S"].startswith("note/")]
-
-
-def sent_by(sending: Mapping[str, Any]) -> set[str]:
-    """The members of an item about what is being sent: those with a fixed name, and those of what a handler sends."""
-    (sent,) = (json.loads(value["S"]) for name, value in sending.items() if name.startswith("sender/"))
-    return {name for name in sending if "/" not in name} | sent.keys()
+def members(item: Mapping[str, Any]) -> set[str]:
+    """The members of an item: those with a fixed name, and those of a call."""
+    calls = [json.loads(value["S"]).keys() for name, value in item.items() if name.startswith("call/")]
+    return {name for name in item if "/" not in name}.union(*calls)
 
 
 def failed(payload: str, request_id: str, at: int) -> str:
@@ -205,6 +207,8 @@ def circuits(cloud: Cloud) -> list[dict[str, Any]]:
     items = []
     for write in cloud.of("UpdateItem"):
         names, values = write["ExpressionAttributeNames"], write["ExpressionAttributeValues"]
+        if "#version" not in names:
+            continue
         items.append({**write["Key"], names["#name"]: values[":value"], names["#version"]: values[":next"]})
     return items
 

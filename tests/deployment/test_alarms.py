@@ -130,7 +130,8 @@ MINUTES = range(HOUR, 2 * HOUR, MINUTE)
 
 
 def paused() -> Points:
-    target = json.dumps([{"id": {"S": f"target/{FUNCTION}"}, "paused_at": {"N": "1700000000000"}}])
+    key = {"id": {"S": f"target/{FUNCTION}"}, "run": {"S": "target"}}
+    target = json.dumps([{**key, "paused_at": {"N": "1700000000000"}}])
     register = '{"LEDGER_TABLE": "ledger", "REGISTER": "true"}'
     log = handler_log(Fate.INVOKED, older=13 * HOUR, environment=register, items=target)
     assert not any("Invoked" in line for line in log)
@@ -245,7 +246,7 @@ INCIDENTS: dict[str, tuple[Callable[[], Points], set[str]]] = {
 # Incidents with alarms that the examples don't have.
 OPTIONAL: dict[str, Callable[[], Points]] = {
     "ledgerfaults": lambda: says(
-        handler_log(Fate.INVOKED, "PutItem", environment='{"LEDGER_TABLE": "ledger"}'), *OFTEN
+        handler_log(Fate.INVOKED, "UpdateItem", environment='{"LEDGER_TABLE": "ledger"}'), *OFTEN
     ),
     "circuitopen": lambda: says([PROBED], *OFTEN),
 }
@@ -350,7 +351,7 @@ class DashboardTest(unittest.TestCase):
             handler_log(Fate.GIVEN_UP, "SendMessageBatch"),
             handler_log(Fate.INVOKED, "Invoke", THROTTLED),
             handler_log(Fate.INVOKED, "Invoke", FORBIDDEN),
-            handler_log(Fate.INVOKED, "PutItem", environment=ledger),
+            handler_log(Fate.INVOKED, "UpdateItem", environment=ledger),
             [PROBED],
         )
         of_aws = (

@@ -119,8 +119,8 @@ class RoleTest(unittest.TestCase):
     def test_of_a_ledger_with_a_register_and_probes(self) -> None:
         table = f"arn:aws:dynamodb:{HOME}:table/{{LedgerTable}}"
         metrics = {"cloudwatch:GetMetricData": {"*"}}
-        query = {"dynamodb:Query": {f"{table}/index/waiting"}}
-        on_table = [f"dynamodb:{action}Item" for action in ("Put", "Delete", "BatchGet", "Update")]
+        query = {"dynamodb:Query": {table, f"{table}/index/waiting"}}
+        on_table = [f"dynamodb:{action}" for action in ("UpdateItem", "DeleteItem", "BatchGetItem", "Query")]
         ledger = self.may() | dict.fromkeys(on_table, {table})
         for options, more in (
             ({}, {}),

@@ -23,8 +23,9 @@ def members(kind: str) -> set[str]:
 class FormatTest(unittest.TestCase):
     def test_each_member_that_is_written_is_on_the_page(self) -> None:
         now = handler.written_now()
-        *_, waiting = handler.played(batches_of(Fate.WAITS, 1, 1), handler.LEDGER | {"REGISTER": "true"}).of("PutItem")
-        claim = members("ledger item of a claim")
+        (waiting,) = handler.kept(batches_of(Fate.WAITS, 1, 1), handler.LEDGER | {"REGISTER": "true"})
+        run = members("ledger item of a run")
+        without = run | members("without an envelope also")
         # A message's own attributes are no part of the format.
         back = now["queue_message_sent_back"]["attributes"].keys() - handler.OWN_ATTRIBUTES.keys()
         again = now["queue_message_sent_again"]["attributes"].keys() - back - handler.OWN_ATTRIBUTES.keys()
@@ -35,15 +36,11 @@ class FormatTest(unittest.TestCase):
             ("re-sent message of a queue", again, members("re-sent message")),
             ("message sent back", back, members("message sent back")),
             ("envelope", now["envelope"] | now["envelope"]["_retry_metadata"], members("envelope")),
-            ("claim", now["claim"], claim),
-            ("waiting event", waiting["Item"], claim | members("and of an event that waits")),
+            ("run", now["claim"], run),
+            ("waiting event", waiting, run | members("and of an event that waits")),
             ("function", now["circuit"], members("ledger item of a function")),
-            ("note", now["without_envelope"]["note"], members("ledger item of a note")),
-            (
-                "sending",
-                handler.sent_by(now["without_envelope"]["sending"]),
-                members("ledger item of what is being sent"),
-            ),
+            ("failure that a call retries", handler.members(now["without_envelope"]["held"]), without),
+            ("run that a call has started", handler.members(now["without_envelope"]["note"]), without),
         ):
             self.assertLessEqual(set(written), listed, kind)
 
@@ -141,33 +138,33 @@ class ReleaseTest(unittest.TestCase):
             (probing,) = handler.circuits(seen)
             self.assertIn("probing", json.loads(probing["circuit"]["S"])["phase"])
 
-    def recalled(self, body: str, item: dict[str, Any], seconds_later: int) -> list[Any]:
-        """The transactions for a failure of this body, if the ledger has this item about it."""
-        batches = handler.received(body, {}, self.at + seconds_later)
-        seen = handler.played(batches, handler.TRANSPARENT, instead=handler.found(item))
-        return [each["TransactItems"] for each in seen.of("TransactWriteItems")]
+    def recalled(self, body: str, item: dict[str, Any], seconds_later: int, **system: str) -> dict[str, Any]:
+        """The note of the next run after a failure of this body, if the ledger has this item."""
+        table = handler.Table()
+        table.put(item)
+        batches = handler.received(body, {}, self.at + seconds_later, **system)
+        handler.played(batches, handler.TRANSPARENT, table=table)
+        *_, note = table.items()
+        return note
 
     def test_a_retry_without_an_envelope_is_counted_on_by_its_note(self) -> None:
         for recorded in self.recorded.values():
             before = recorded["without_envelope"]
-            run = before["note"]["id"]["S"].rsplit("/")[-1]
-            *_, after = self.recalled(handler.failed(before["payload"], run, self.at), before["note"], 1)
-            self.assert_next(after, before["note"])
+            body = handler.failed(before["payload"], before["note"]["run"]["S"], self.at)
+            self.assert_next(self.recalled(body, before["note"], 1), before["note"])
 
     def test_what_a_handler_of_an_earlier_release_was_sending_when_it_died_is_counted_on(self) -> None:
         for recorded in self.recorded.values():
             before = recorded["without_envelope"]
-            run = "3f6a0f5e-2f0b-4c0e-9a55-5a9d6a6e7c11"
+            ((call, said),) = ((name, it["S"]) for name, it in before["held"].items() if name.startswith("call/"))
+            run, root = "3f6a0f5e-2f0b-4c0e-9a55-5a9d6a6e7c11", json.loads(said)["root"]
             body = handler.failed(before["payload"], run, self.at + 5)
-            adopted, *_, after = self.recalled(body, before["sending"], 6)
-            (note,) = handler.notes(adopted)
-            self.assertEqual(note["id"]["S"].rsplit("/")[-1], run)
-            self.assertEqual(note["metadata"], before["note"]["metadata"])
-            self.assert_next(after, before["note"])
+            note = self.recalled(body, before["held"], 6, AWSTraceHeader=f"Root={root};Sampled=0")
+            self.assertEqual(note["parent"]["S"], run, call)
+            self.assert_next(note, before["note"])
 
-    def assert_next(self, writes: list[Any], before: dict[str, Any]) -> None:
-        """Asserts that this transaction notes the retry after the one of this note."""
-        (note,) = handler.notes(writes)
+    def assert_next(self, note: dict[str, Any], before: dict[str, Any]) -> None:
+        """Asserts that this is the note of the retry after the one with that note."""
         metadata = json.loads(before["metadata"]["S"])
         expected = {**metadata, "attempt": metadata["attempt"] + 1}
         self.assertEqual(json.loads(note["metadata"]["S"]), expected)

@@ -6,16 +6,17 @@ import type { AsyncRetryProps } from './props';
 import { tagPart } from './tags';
 
 /**
- * What the handler does with the table, also in transactions. One that keeps only claims would need no reads and no
- * updates, but `transparent`, which may be set for one function at any time, must not wait for permissions.
+ * What the handler does with the table. One that keeps only claims would need no reads, but `transparent`, which may be
+ * set for one function at any time, must not wait for permissions.
  */
-const LEDGER_ACTIONS = ['dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem'];
+const LEDGER_ACTIONS = ['dynamodb:UpdateItem', 'dynamodb:DeleteItem', 'dynamodb:BatchGetItem', 'dynamodb:Query'];
 
 /** Creates the table of handled failures, and grants the handler its permissions on the table. */
 export function createLedger(scope: Construct, handler: RetryHandler, props: AsyncRetryProps): dynamodb.ITable {
   const { encryptionKey, register, probe } = props;
   const table = new dynamodb.Table(scope, 'Ledger', {
     partitionKey: { name: TABLE.key, type: dynamodb.AttributeType.STRING },
+    sortKey: { name: TABLE.sort_key, type: dynamodb.AttributeType.STRING },
     timeToLiveAttribute: TABLE.expiry,
     billingMode: dynamodb.BillingMode.PAY_PER_REQUEST,
     encryptionKey,
