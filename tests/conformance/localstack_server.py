@@ -3,7 +3,7 @@
     localstack_server.py localstack|localemu
 
 LocalStack runs functions in Docker. Here, an executor of its plug-in interface starts them as processes and serves the
-Runtime API to each. Functions in Python run with awslambdaric. There are no layers and no wrappers.
+Runtime API to each. Functions in Python run with awslambdaric.
 
 LocalStack's gateway listens on all interfaces whatever it is told, so it gets a socket that is bound to loopback.
 """

@@ -117,8 +117,11 @@ class Loop:
         if with_ledger:
             self.dynamodb.create_table(
                 TableName=LEDGER,
-                AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-                KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+                AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("id", "run")],
+                KeySchema=[
+                    {"AttributeName": "id", "KeyType": "HASH"},
+                    {"AttributeName": "run", "KeyType": "RANGE"},
+                ],
                 BillingMode="PAY_PER_REQUEST",
             )
             variables["LEDGER_TABLE"] = LEDGER

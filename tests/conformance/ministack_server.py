@@ -206,5 +206,7 @@ end_with_starter()
 config = Config()
 config.bind = [f"fd://{listener.detach()}"]
 config.loglevel = "ERROR"
+# By default a connection ends after five idle seconds, which may be just when a client sends its next call.
+config.keep_alive_timeout = 3600
 print(endpoint, flush=True)
 asyncio.run(serve(behind_tls, config))

@@ -3,6 +3,7 @@
 // Run by tests/page/run, which sets COMEBACK, CHROMIUM and SHOTS.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import { createRequire } from 'node:module';
@@ -21,7 +22,8 @@ const PATIENCE = 60_000;
 const POLICIES = {
   slow: { BASE_BACKOFF: '10m', MAX_BACKOFF: '10m' },
   'a-tenants': { TENANT_ID: '/tenant/id' },
-  '*': { ERRORS: { 'app.Limited*': { BACKOFFS: '4s,3h' } } },
+  // Even a page on a busy machine shows that the first event waits.
+  '*': { ERRORS: { 'app.Limited*': { BACKOFFS: '4s,3h' }, 'app.Down': { BACKOFFS: '15s,3s' } } },
 };
 const SETTINGS = [
   'BASE_BACKOFF=3s',
@@ -153,7 +155,7 @@ test('an event is followed from its failure to its success, and tells its life',
   assert.equal(await rows.nth(0).locator('.tip').isVisible(), false);
   await rows.nth(0).getByRole('link').focus();
   await rows.nth(0).locator('q', { hasText: '503' }).waitFor();
-  await rows.nth(0).getByText('The draw was 3 s, from 3 s to 3 s').waitFor();
+  await rows.nth(0).getByText('The draw was 15 s, from 15 s to 15 s, by app.Down of *').waitFor();
   assert.ok(!(await page.content()).includes('followed'), 'no payload before a click');
   await rows.nth(1).getByRole('link').click();
   await page.getByRole('heading', { name: 'Attempt 1' }).waitFor();
@@ -843,16 +845,19 @@ async function invoke(url, name, payload, headers = {}) {
 const numbers = (html, pattern) => [...html.matchAll(pattern)].map(([, text]) => Number(text.replace(/,/g, '')));
 const sum = (all) => all.reduce((one, other) => one + other, 0);
 
-// The numbers of the overview: the failed events, where they are, and the same of each function.
-async function equation(url) {
-  const html = await (await fetch(url)).text();
+// The numbers of the overview: the failed events, where they are, and the same of each function. They add up.
+async function equation(url, headers = {}) {
+  const html = await (await fetch(url, { headers })).text();
   const [failed] = numbers(html, /<strong>([\d,]+)<\/strong> events? failed/g);
   const parts = numbers(html, /<li class="(?:equals|plus)">(?:<a[^>]*>)?<strong>([\d,]+)</g);
   const rows = html.match(/<tr id="function-[\s\S]*?<\/tr>/g).map((row) => {
     // The share of failed runs comes first.
-    return numbers(row, /<td class="number">([\d,]+)<span class="unit"> (?:waiting|at Lambda|back|given up)</g);
+    return numbers(row, /<td class="number">([\d,]+)<span class="unit"> (?:waiting|at Lambda|retried|back|given up)</g);
   });
-  return { failed, parts, rows, look: html.match(/the same time, <time datetime="([^"]+)/)[1] };
+  const all = { failed, parts, rows, look: html.match(/the same time, <time datetime="([^"]+)/)[1] };
+  assert.equal(sum(parts), failed, JSON.stringify(all));
+  for (const nth of parts.keys()) assert.equal(sum(rows.map((row) => row[nth])), parts[nth], JSON.stringify(all));
+  return all;
 }
 
 test('under load the failed events are those that wait, are at Lambda, are back or given up, at every look', {
@@ -879,10 +884,6 @@ test('under load the failed events are those that wait, are at Lambda, are back 
   // Until some have come back. Lambda runs the last ones minutes later, because it has throttled them.
   for (let last = before; reads < 100 || looks.size < 8 || last.parts[2] === before.parts[2]; ) {
     last = await equation(cloud.url);
-    assert.equal(sum(last.parts), last.failed, JSON.stringify(last));
-    for (const nth of last.parts.keys()) {
-      assert.equal(sum(last.rows.map((row) => row[nth])), last.parts[nth], JSON.stringify(last));
-    }
     looks.set(last.look, last);
     reads += 1;
   }
@@ -899,6 +900,70 @@ test('under load the failed events are those that wait, are at Lambda, are back 
   // The layout stands still meanwhile.
   const shifts = await page.evaluate(() => window.shifts);
   assert.ok(sum(shifts.map(([value]) => value)) < 0.1, JSON.stringify(shifts));
+});
+
+test('without an envelope an event is one event at every look, on this page and on that of an account', {
+  timeout: 4 * PATIENCE,
+}, async () => {
+  const EVENTS = 120;
+  const LOST = 12;
+  const settings = ['TRANSPARENT=true', 'BASE_BACKOFF=1s', 'MAX_BACKOFF=2s'];
+  const { url, end } = await local(0, settings);
+  const web = await start(['web', '--port', '0', `--local=${url}`], 'Ctrl-C');
+  try {
+    const signed = await fetch(web.url, { redirect: 'manual' });
+    const account = { cookie: signed.headers.getSetCookie()[0].split(';')[0] };
+    const { origin, pathname } = new URL(web.url);
+    const ofAccount = () => equation(origin + pathname, account);
+    const read = async (look) => {
+      // Until the first look at the functions there are no numbers.
+      for (;;) {
+        const found = await look().catch((error) => error);
+        if (!(found instanceof TypeError)) return found;
+      }
+    };
+    await read(() => equation(url));
+    await read(ofAccount);
+    // A function without an envelope can't count its runs, so the events fail until a time. Half of them have equal bytes.
+    const until = new Date(Date.now() + 12_000).toISOString();
+    const sent = Array.from({ length: EVENTS }, (_, nth) => {
+      const fail = nth < LOST ? { error: 'PermanentFailure' } : { until, error: 'app.Loaded' };
+      return invoke(url, 'example-target', { id: nth % 2 ? 'same' : `load-${nth}`, fail });
+    });
+    const looks = new Set();
+    let reads = 0;
+    let last;
+    for (let ended = false; !ended || reads < 100 || looks.size < 8; reads += 1) {
+      last = await equation(url);
+      assert.ok(last.failed <= EVENTS, `${last.failed} of ${EVENTS} events failed`);
+      looks.add(last.look);
+      const there = await ofAccount();
+      assert.ok(there.failed <= EVENTS, `${there.failed} of ${EVENTS} events failed`);
+      const [waiting, atLambda, back, givenUp] = last.parts;
+      ended = waiting + atLambda === 0 && back > 0 && givenUp === LOST;
+    }
+    await Promise.all(sent);
+    assert.deepEqual(last.parts, [0, 0, last.failed - LOST, LOST]);
+    // The account's page knows it from the handler's log alone.
+    const expected = [0, last.failed - LOST, LOST];
+    for (let there; there === undefined || `${there.parts}` !== `${expected}`; ) {
+      there = await ofAccount();
+      assert.ok(there.failed <= last.failed, `${there.failed} of ${last.failed} events failed`);
+    }
+    const lives = await (await fetch(`${url}/events?function=example-target&state=succeeded`)).text();
+    assert.match(lives, /✗×[2-9]/, 'some have failed several times');
+    // The payload of each run is shown, also of a retry, whose event is known only after it began.
+    const [, id] = lives.match(/href="\/events\/([0-9a-f-]+)/);
+    for (const run of [0, 1]) {
+      const shown = await (await fetch(`${url}/events/${id}?run=${run}&payload=show`)).text();
+      assert.ok(shown.includes(until), `run ${run}: ${shown}`);
+    }
+    const says = spawnSync(process.env.COMEBACK, ['waiting', '--json', `--local=${url}`], { encoding: 'utf8' });
+    assert.equal(JSON.parse(says.stdout).selected, 0, says.stdout + says.stderr);
+  } finally {
+    await web.end();
+    await end();
+  }
 });
 
 test('what blocks an event stands on its page with what to do, and blocks no function without tenants', async () => {

@@ -12,14 +12,18 @@ const EXAMPLE = join(dirname(process.env.COMEBACK), 'example-target');
 const MINUTES = 10;
 const APART = 15_000;
 
-// An upstream that is down all the time, one that is often busy, and cards that are declined.
-const down = { attempts: 99, error: 'app.CarrierDown', message: '503 from the carrier: try again later' };
-const busy = (attempts) => ({ attempts, error: 'smtp.Throttled', message: '421 too many connections' });
+// An upstream that is down all the time, one that is often busy, and cards that are declined. Without an envelope a
+// function can't count its runs, so a busy one is busy until a time, after about this many backoffs.
+const down = { error: 'app.CarrierDown', message: '503 from the carrier: try again later' };
+const busy = (backoffs) => {
+  const until = new Date(Date.now() + (2 ** backoffs - 1) * 1000).toISOString();
+  return { until, error: 'smtp.Throttled', message: '421 too many connections' };
+};
 const declined = { error: 'PermanentFailure', message: 'card declined' };
 
 const cloud = await local(
   0,
-  ['MAX_BACKOFF=15m'],
+  ['TRANSPARENT=true', 'MAX_BACKOFF=15m'],
   ['ship', 'email', 'charge'].map((name) => `${name}=${EXAMPLE}`),
 );
 const browser = await launch();
