@@ -148,8 +148,9 @@ FAILURES = {
 
 def operated() -> Iterator[tuple[str, Recording]]:
     path = {"PATH": f"{TARGET}:{os.environ['PATH']}", "HOME": "/nonexistent", "TERM": "xterm-256color"}
-    backoff = ["--set", "BASE_BACKOFF=2h", "--set", "MAX_BACKOFF=2h", "--set", "JITTER=none"]
-    with endpoints.local(TARGET / "comeback", path, ["local", "--port", "0", *backoff], READY) as cloud:
+    settings = ["TRANSPARENT=true", "BASE_BACKOFF=2h", "MAX_BACKOFF=2h", "JITTER=none"]
+    settings = [word for setting in settings for word in ("--set", setting)]
+    with endpoints.local(TARGET / "comeback", path, ["local", "--port", "0", *settings], READY) as cloud:
         environment = path | cloud.environment()
         sqs = cloud.client("sqs")
         queue = sqs.get_queue_url(QueueName="retry-example-target")["QueueUrl"]

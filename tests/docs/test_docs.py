@@ -70,7 +70,10 @@ def with_python(folder: Path) -> None:
 
 
 def with_node(folder: Path) -> None:
-    (folder / "node_modules").symlink_to(os.environ["NODE_MODULES"])
+    """Installs the SDK, and Node.js's runtime client in its own folder."""
+    (folder / "runtime").mkdir()
+    for place in (folder, folder / "runtime"):
+        (place / "node_modules").symlink_to(os.environ["NODE_MODULES"])
 
 
 def with_java(folder: Path) -> None:
