@@ -28,6 +28,7 @@ use comeback_dynamodb::{primary, register};
 use comeback_flow::ports::{Ledger, Listed, NotExchanged, NotReplaced, Notes, Stored, Wanted};
 use moto::{create_register, create_table};
 use retry_handler::DynamoLedger;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{JSON, answering, of_moto, response};
@@ -172,25 +173,6 @@ async fn one_call_reads_the_items_of_events_and_targets() {
     assert_eq!(runs.len(), 3);
 }
 
-/// One more than three calls read.
-#[tokio::test]
-async fn a_pause_is_found_in_a_batch_of_any_size() {
-    let (client, register) = register("read-many").await;
-    for event in ["event 0", "event 150", "event 299"] {
-        enter(&register, event, None, &waits(None), &waiting(7, Some("handle"))).await.unwrap();
-    }
-    let pause = client.put_item().table_name("read-many");
-    let pause = pause.set_item(Some(primary(&target_key(TARGET))));
-    pause.item("paused_at", AttributeValue::N("1".to_owned())).send().await.unwrap();
-    let wanted = Wanted {
-        runs: (0..300).map(|nth| key(&format!("event {nth}"))).collect(),
-        targets: HashSet::from([TARGET]),
-    };
-    let Notes { runs, paused, .. } = register.look_up(&wanted).await.unwrap();
-    assert_eq!(paused, HashSet::from([TARGET.to_owned()]));
-    assert_eq!(runs.len(), 3);
-}
-
 /// A table that gives these answers, and keeps the requests.
 #[derive(Clone, Debug, Default)]
 struct Answers {
@@ -226,14 +208,43 @@ impl Answers {
     }
 }
 
+/// What the table `claims` answers to a read: the items that it has found, and those that it has not read.
+fn answer(items: &str, left: &str) -> String {
+    format!(r#"{{"Responses":{{"claims":{items}}},"UnprocessedKeys":{left}}}"#)
+}
+
+/// The keys that a request asks for.
+fn keys_of(request: &str) -> Vec<String> {
+    let request: Value = serde_json::from_str(request).unwrap();
+    let keys = request["RequestItems"]["claims"]["Keys"].as_array().unwrap();
+    keys.iter().map(Value::to_string).collect()
+}
+
+/// A call reads 100 items at most. The runs and the target are one more than three calls read.
+#[tokio::test]
+async fn a_pause_is_found_in_a_batch_of_any_size() {
+    let paused = format!(
+        r#"[{{"id":{{"S":"target/{TARGET}"}},"run":{{"S":"target"}},"paused_at":{{"N":"1"}}}}]"#
+    );
+    let answers = ["[]", "[]", "[]", &paused].map(|items| answer(items, "{}"));
+    let answers = Answers::of(answers);
+    let wanted = Wanted {
+        runs: (0..300).map(|nth| key(&format!("event {nth}"))).collect(),
+        targets: HashSet::from([TARGET]),
+    };
+    let Notes { runs, paused, .. } = answers.ledger().look_up(&wanted).await.unwrap();
+    assert_eq!((runs.len(), paused), (0, HashSet::from([TARGET.to_owned()])));
+    let asked: Vec<Vec<_>> = answers.requests().iter().map(|body| keys_of(body)).collect();
+    assert!(asked.iter().all(|keys| keys.len() <= 100), "{asked:?}");
+    let asked: HashSet<_> = asked.into_iter().flatten().collect();
+    assert_eq!(asked.len(), 301);
+}
+
 #[tokio::test(start_paused = true)]
 async fn items_that_dynamodb_leaves_out_are_read_again_until_it_seems_to_be_throttled_for_long() {
     let of = format!(r#""id":{{"S":"target/{TARGET}"}},"run":{{"S":"target"}}"#);
     let paused = format!(r#"[{{{of},"paused_at":{{"N":"1"}}}}]"#);
     let left = format!(r#"{{"claims":{{"Keys":[{{{of}}}]}}}}"#);
-    let answer = |items: &str, left: &str| {
-        format!(r#"{{"Responses":{{"claims":{items}}},"UnprocessedKeys":{left}}}"#)
-    };
     let wanted = Wanted { runs: HashSet::from([key("waits")]), targets: HashSet::from([TARGET]) };
     let answers = Answers::of([answer("[]", &left), answer(&paused, "{}")]);
     let notes = answers.ledger().look_up(&wanted).await.unwrap();
