@@ -25,7 +25,7 @@ use comeback_core::{
     Timestamp,
     arn::FunctionArn,
     circuit::Minute,
-    fault::{InvokeFault, classify, may_be_accepted},
+    fault::{InvokeFault, classify, is_made_already, may_be_accepted},
 };
 use comeback_flow::ports::{CallFault, Functions, Invocation, Invoked};
 
@@ -115,7 +115,11 @@ impl Functions for LambdaFunctions {
         });
         let answer = match traced.send().await {
             Ok(accepted) => Ok(accepted.request_id().map(str::to_owned)),
-            Err(error) => Err(fault(&error)),
+            Err(error) => match fault(&error) {
+                // This answer does not say by which request the execution has begun.
+                made if made.code.as_deref().is_some_and(is_made_already) => Ok(None),
+                fault => Err(fault),
+            },
         };
         let unanswered = calls.open().saturating_sub(u32::from(answer.is_ok()));
         Invoked { answer, unanswered }

@@ -181,13 +181,18 @@ pub fn classify(
         {
             FaultKind::Configuration
         }
-        "InvalidRequestContent"
+        // An execution of a durable function: see `is_made_already`.
+        "DurableExecutionAlreadyStarted"
+        | "InvalidRequestContent"
         | "InvalidParameterValue"
         | "UnsupportedMediaType"
         | "Validation" => FaultKind::Refused(Reason::InvokeRejected),
         "RecursiveInvocation" => FaultKind::Refused(Reason::RecursionStopped),
-        // These have a 5xx status too, but do not pass by themselves.
-        "EC2AccessDenied"
+        // Some of these have a 5xx status, but none passes by itself.
+        "CodeArtifactUserDeleted"
+        | "CodeArtifactUserFailed"
+        | "EC2AccessDenied"
+        | "EFSMountFailure"
         | "InvalidRuntime"
         | "InvalidSecurityGroupID"
         | "InvalidSubnetID"
@@ -195,24 +200,42 @@ pub fn classify(
         | "KMSAccessDenied"
         | "KMSDisabled"
         | "KMSInvalidState"
-        | "KMSNotFound" => FaultKind::Configuration,
-        "EFSIO"
+        | "KMSNotFound"
+        | "ModeNotSupported"
+        | "NoPublishedVersion"
+        | "ResourceNotFound"
+        | "RuntimeAliasDeleted"
+        | "RuntimeVersionDeleted"
+        | "S3FilesMountFailure"
+        | "SnapStart" => FaultKind::Configuration,
+        // Some of these have a 4xx status, but all pass by themselves.
+        "CodeArtifactUserPending"
+        | "EC2Unexpected"
+        | "EFSIO"
         | "EFSMountConnectivity"
         | "EFSMountTimeout"
         | "ResourceConflict"
         | "S3FilesMountConnectivity"
         | "S3FilesMountTimeout"
+        | "Service"
         | "ServiceQuotaExceeded"
+        | "SnapStartRegenerationFailure"
         | "SnapStartTimeout" => transient,
         name if throttles(name) => transient,
         name if name.ends_with("NotReady") || name.ends_with("LimitReached") => transient,
         _ => match status {
             None | Some(..300 | 408 | 429 | 500..) => transient,
             Some(413) => FaultKind::Refused(Reason::PayloadTooLarge),
-            // Access denied, not found, and whatever AWS may add: waiting loses nothing.
+            // Access denied, and whatever AWS may add: waiting loses nothing.
             Some(_) => FaultKind::Configuration,
         },
     }
+}
+
+/// Whether Lambda says that the call was made before. A durable function's execution is named after event and attempt,
+/// so the one that has begun is this retry.
+pub fn is_made_already(code: &str) -> bool {
+    code.starts_with("DurableExecutionAlreadyStarted")
 }
 
 /// Whether Lambda may have accepted an invocation that got this answer, of which nothing else is known. It has not if
@@ -242,6 +265,11 @@ pub fn classify_send(code: Option<&str>, status: Option<u16>, message: &str) -> 
             FaultKind::Refused(reason)
         }
         name if name == "KmsThrottled" || throttles(name) => transient,
+        "InvalidAddress" | "InvalidSecurity" | "KmsAccessDenied" | "KmsDisabled" | "KmsInvalidKeyUsage"
+        | "KmsInvalidState" | "KmsNotFound" | "KmsOptInRequired" | "QueueDoesNotExist" | "UnsupportedOperation"
+        // The handler's own fault: it asks for at most ten messages, and each has a name of its own.
+        | "BatchEntryIdsNotDistinct" | "BatchRequestTooLong" | "EmptyBatchRequest" | "InvalidBatchEntryId"
+        | "TooManyEntriesInBatchRequest" => FaultKind::Configuration,
         _ => match status {
             None | Some(..300 | 408 | 429 | 500..) => transient,
             Some(_) => FaultKind::Configuration,
@@ -367,7 +395,13 @@ mod tests {
             ("InvalidRequestContent InvalidParameterValue Validation", 500, rejected),
             ("RecursiveInvocation", 500, FaultKind::Refused(Reason::RecursionStopped)),
             ("EC2AccessDenied InvalidSubnetID KMSDisabled", 502, FaultKind::Configuration),
+            (
+                "CodeArtifactUserFailed RuntimeVersionDeleted SnapStart",
+                500,
+                FaultKind::Configuration,
+            ),
             ("EFSIO ResourceConflict SnapStartTimeout ENINotReady ENILimitReached", 400, TRANSIENT),
+            ("CodeArtifactUserPending SnapStartRegenerationFailure Service", 409, TRANSIENT),
         ] {
             for code in codes.split_whitespace() {
                 let code = format!("{code}Exception");

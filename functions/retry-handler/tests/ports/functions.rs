@@ -72,6 +72,14 @@ async fn every_answer_of_lambda_is_taken_for_what_it_is() {
     }
 }
 
+/// Its execution is named after event and attempt, and an earlier call's answer was lost.
+#[tokio::test]
+async fn an_execution_that_has_begun_already_is_the_retry_and_no_fault() {
+    let code = "x-amzn-errortype: DurableExecutionAlreadyStartedException\r\n";
+    let (endpoint, _asked) = answering(response(409, code, r#"{"message":"started"}"#)).await;
+    assert_eq!(invoke(&endpoint, None).await, Invoked { answer: Ok(None), unanswered: 0 });
+}
+
 /// The SDK repeats a call by itself.
 #[tokio::test]
 async fn each_call_for_an_invocation_is_judged_by_its_own_answer() {
