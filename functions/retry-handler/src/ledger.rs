@@ -16,7 +16,7 @@ use comeback_dynamodb::{
     register::{self, DUE_AT, INDEX, PAUSED_AT, QUEUE, RECEIPT_HANDLE, TARGET},
 };
 use comeback_flow::ports::{
-    Entered, Ledger, Listed, NotExchanged, NotReplaced, Notes, Stored, Wanted,
+    Entered, Ledger, Listed, Listing, NotExchanged, NotReplaced, Notes, Stored, Wanted,
 };
 
 const CIRCUIT: &str = "circuit";
@@ -92,15 +92,15 @@ impl Ledger for DynamoLedger {
         target: &str,
         after: Timestamp,
         count: u32,
-    ) -> Result<Vec<Listed>, StoreFault> {
-        let after = after.timestamp_millis();
-        let items = self.claims.first(INDEX, (TARGET, target), (DUE_AT, after), count).await?;
+    ) -> Result<Listing, StoreFault> {
+        let (of, after) = ((TARGET, target), (DUE_AT, after.timestamp_millis()));
+        let first = self.claims.first(INDEX, of, after, RECEIPT_HANDLE, count).await?;
         let text = |item: &Item, name: &str| Some(item.get(name)?.as_s().ok()?.clone());
-        let listed = items.iter().filter_map(|item| {
+        let in_flight = first.items.iter().filter_map(|item| {
             let queue_url = text(item, QUEUE)?;
             Some(Listed { queue_url, receipt_handle: text(item, RECEIPT_HANDLE)? })
         });
-        Ok(listed.collect())
+        Ok(Listing { in_flight: in_flight.collect(), has_delays: first.has_passed_over })
     }
 }
 

@@ -201,7 +201,7 @@ pub struct Slice {
     taken: u32,
     /// Retries that have failed since it began.
     failed: u32,
-    /// Whether its events could not be brought forward, because the register gave no answer.
+    /// Whether more events may wait than were brought forward, because the register gave no answer or did not list all.
     #[serde(default)]
     missed: bool,
 }

@@ -70,6 +70,9 @@ const READ_ATTEMPTS: u32 = 4;
 /// The pause before the second of these calls, which doubles before each further one.
 const READ_PAUSE: Duration = Duration::from_millis(50);
 
+/// How often [`ClaimTable::first`] calls. A call reads at most 1 MB.
+const PAGES_MAX: u32 = 10;
+
 pub type Item = HashMap<String, AttributeValue>;
 
 #[derive(Clone, Debug)]
@@ -111,6 +114,14 @@ impl From<StoreFault> for NotCommitted {
     fn from(fault: StoreFault) -> Self {
         Self::NotReplaced(NotReplaced::Fault(fault))
     }
+}
+
+/// The first items of an index that have an attribute.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct First {
+    pub items: Vec<Item>,
+    /// Whether items without the attribute were read before or between them.
+    pub has_passed_over: bool,
 }
 
 impl ClaimTable {
@@ -249,38 +260,47 @@ impl ClaimTable {
         })
     }
 
-    /// Queries the first `count` items of an index under a partition key, with a sort key greater than `after`. A call
-    /// reads at most 1 MB, so this may take several.
+    /// Queries the first `count` items of an index that have an attribute `with`, under a partition key and with a sort
+    /// key greater than `after`. The first call reads `count` items. If some lack the attribute, each further call reads
+    /// more. Items behind many thousands without the attribute are not found.
     pub async fn first(
         &self,
         index: &str,
         (partition, key): (&str, &str),
         (sort, after): (&str, i64),
+        with: &str,
         count: u32,
-    ) -> Result<Vec<Item>, StoreFault> {
+    ) -> Result<First, StoreFault> {
+        let mut limit = i32::try_from(count).unwrap_or(i32::MAX);
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        let mut items = Vec::new();
+        let mut first = First::default();
         let mut next = None;
-        loop {
+        for _ in 0..PAGES_MAX {
             let call = self
                 .client
                 .query()
                 .table_name(&self.table)
                 .index_name(index)
                 .key_condition_expression("#partition = :key AND #sort > :after")
+                .filter_expression("attribute_exists(#with)")
                 .expression_attribute_names("#partition", partition)
                 .expression_attribute_names("#sort", sort)
+                .expression_attribute_names("#with", with)
                 .expression_attribute_values(":key", text(key))
                 .expression_attribute_values(":after", number(after))
                 .set_exclusive_start_key(next)
-                .limit(i32::try_from(count - items.len()).unwrap_or(i32::MAX));
+                .limit(limit);
+            limit = limit.saturating_mul(4);
             let answer = call.send().await.map_err(|error| self.fault(&error))?;
-            items.extend(answer.items.unwrap_or_default());
+            first.has_passed_over |= answer.scanned_count > answer.count;
+            first.items.extend(answer.items.unwrap_or_default());
             next = answer.last_evaluated_key.filter(|key| !key.is_empty());
-            if next.is_none() || items.len() >= count {
-                return Ok(items);
+            if next.is_none() || first.items.len() >= count {
+                break;
             }
         }
+        first.items.truncate(count);
+        Ok(first)
     }
 
     /// Reads the items under these keys, with as many eventually consistent calls as they need.

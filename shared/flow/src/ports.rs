@@ -116,14 +116,14 @@ pub trait Ledger {
         next: &str,
     ) -> impl Future<Output = Result<(), NotExchanged>>;
 
-    /// Lists the `count` events of this target that are in flight until after this time, the earliest first, or all if
-    /// there are fewer.
+    /// Lists the first `count` events of this target that are in flight until after this time, or all if there are
+    /// fewer. Those that wait as delays are passed over, because nothing can bring them forward.
     fn list(
         &self,
         target: &str,
         after: Timestamp,
         count: u32,
-    ) -> impl Future<Output = Result<Vec<Listed>, StoreFault>>;
+    ) -> impl Future<Output = Result<Listing, StoreFault>>;
 }
 
 pub trait Clock {
@@ -159,6 +159,14 @@ pub struct Stored {
     /// How often the circuit was written.
     pub version: u64,
     pub text: Option<String>,
+}
+
+/// The first events of a target that are in flight.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Listing {
+    pub in_flight: Vec<Listed>,
+    /// Whether delays were passed over.
+    pub has_delays: bool,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]

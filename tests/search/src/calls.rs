@@ -12,7 +12,7 @@ use comeback_core::{
     fault::FaultKind,
     lineage::{Key, Known},
 };
-use comeback_flow::ports::{Entered, Listed, Stored};
+use comeback_flow::ports::{Entered, Listed, Listing, Stored};
 use comeback_local_model::sqs::Outgoing;
 use wire::{Answer, Exchange, Found, Invoke, Refusal, Reply, Request, Write};
 
@@ -218,17 +218,24 @@ impl World {
             Request::List { after, count, .. } => {
                 let waiting =
                     state.items.values().filter_map(|it| self.items.get(*it).waiting.clone());
-                let in_flight = waiting.filter_map(|(due, handle)| Some((due, handle?)));
-                let mut listed: Vec<_> =
-                    in_flight.filter(|(due, _)| *due > millis(*after)).collect();
-                listed.sort_unstable();
-                listed.truncate(*count as usize);
+                let mut waiting: Vec<_> =
+                    waiting.filter(|(due, _)| *due > millis(*after)).collect();
+                waiting.sort_unstable();
                 let queue_url = queue_url(RETRY_QUEUE).unwrap_or_default();
-                let listed = listed.into_iter().map(|(_, receipt_handle)| Listed {
-                    queue_url: queue_url.clone(),
-                    receipt_handle,
-                });
-                found = Found::Listed(listed.collect());
+                let mut listing = Listing::default();
+                for (_, handle) in waiting {
+                    if listing.in_flight.len() >= *count as usize {
+                        break;
+                    }
+                    match handle {
+                        Some(receipt_handle) => {
+                            let queue_url = queue_url.clone();
+                            listing.in_flight.push(Listed { queue_url, receipt_handle });
+                        }
+                        None => listing.has_delays = true,
+                    }
+                }
+                found = Found::Listed(listing);
             }
         }
         let input = Input::Reply(nth, Reply { entries, found });

@@ -760,8 +760,14 @@ DEFECTS = [
     (
         "nobody notes that the register gave no answer",
         "flow/probes/follow_up",
-        "Some((circuit.not_brought()?, None))",
-        "circuit.not_brought().map(|it| (it, None)).filter(|_| false)",
+        "Some((circuit.more_wait()?, None))",
+        "circuit.more_wait().map(|it| (it, None)).filter(|_| false)",
+    ),
+    (
+        "nobody notes that more events wait than were listed",
+        "flow/probes/follow_up",
+        "are_all: all < wakes.count && !has_delays",
+        "are_all: all < wakes.count || !has_delays",
     ),
     (
         "demand counts as met although the register gave no answer",

@@ -37,7 +37,7 @@ use comeback_flow::{
     memory::CircuitMemory,
     outages::Outages,
     ports::{
-        Attribute, CallFault, Clock, Entered, Functions, Invocation, Invoked, Ledger, Listed,
+        Attribute, CallFault, Clock, Entered, Functions, Invocation, Invoked, Ledger, Listing,
         NotExchanged, NotReplaced, Notes, Queues, RECORD_MAX, Records, Resent, Stored, Value,
         VisibilityChange, Wanted,
     },
@@ -205,7 +205,7 @@ pub enum Found {
     },
     /// The circuit that is there instead of the expected one.
     Circuit(Stored),
-    Listed(Vec<Listed>),
+    Listed(Listing),
     Minutes(Vec<Minute>),
     Siblings(Siblings),
     /// The request id of the run, and how many earlier calls for it Lambda may have accepted, too: the SDK repeats a
@@ -536,9 +536,9 @@ impl Ledger for Port {
         target: &str,
         after: Timestamp,
         count: u32,
-    ) -> Result<Vec<Listed>, StoreFault> {
+    ) -> Result<Listing, StoreFault> {
         let found = self.read(Request::List { target: target.to_owned(), after, count }).await?;
-        Ok(if let Found::Listed(listed) = found { listed } else { Vec::new() })
+        Ok(if let Found::Listed(listing) = found { listing } else { Listing::default() })
     }
 }
 

@@ -25,7 +25,9 @@ use comeback_core::{
     time::at_millis,
 };
 use comeback_dynamodb::{primary, register};
-use comeback_flow::ports::{Ledger, Listed, NotExchanged, NotReplaced, Notes, Stored, Wanted};
+use comeback_flow::ports::{
+    Ledger, Listed, Listing, NotExchanged, NotReplaced, Notes, Stored, Wanted,
+};
 use moto::{create_register, create_table};
 use retry_handler::DynamoLedger;
 use serde_json::Value;
@@ -271,10 +273,11 @@ async fn events_are_listed_over_the_pages_of_a_query() {
     {
         let answers = Answers::of([page(&["one", "two"], next), second]);
         let listed = answers.ledger().list(TARGET, at_millis(0), count).await.unwrap();
-        assert_eq!(listed.len(), expected);
+        assert_eq!(listed.in_flight.len(), expected);
         let requests = answers.requests();
         assert!(requests[1].contains(r#""ExclusiveStartKey":{"id":{"S":"two"}}"#), "{requests:?}");
-        assert!(requests[1].contains(&format!(r#""Limit":{}"#, count - 2)), "{requests:?}");
+        assert!(requests[0].contains(&format!(r#""Limit":{count}"#)), "{requests:?}");
+        assert!(requests[1].contains(&format!(r#""Limit":{}"#, 4 * count)), "{requests:?}");
     }
 }
 
@@ -326,22 +329,26 @@ async fn events_in_flight_are_listed_by_their_due_times_until_they_are_claimed()
         let waiting = Waiting { target, ..waiting(due, handle) };
         enter(&ledger, key, None, &waits(None), &waiting).await.unwrap();
     }
-    let listed = |handles: &[&str]| {
+    let listed = |handles: &[&str], has_delays| {
         let listed = handles.iter().map(|&handle| Listed {
             queue_url: QUEUE.to_owned(),
             receipt_handle: handle.to_owned(),
         });
-        Ok(listed.collect::<Vec<_>>())
+        Ok(Listing { in_flight: listed.collect(), has_delays })
     };
     let after = at_millis(4_000);
-    assert_eq!(ledger.list(TARGET, after, 10).await, listed(&["handle of soon", "handle of late"]));
-    assert_eq!(ledger.list(TARGET, after, 1).await, listed(&["handle of soon"]));
+    let both = ["handle of soon", "handle of late"];
+    assert_eq!(ledger.list(TARGET, after, 10).await, listed(&both, true));
+    assert_eq!(ledger.list(TARGET, after, 2).await, listed(&both, true));
+    assert_eq!(ledger.list(TARGET, after, 1).await, listed(&both[..1], false));
+    assert_eq!(ledger.list(TARGET, at_millis(6_000), 1).await, listed(&both[1..], false));
     let claim = held("handler/1", 2);
     replace(&ledger, "soon", Some(&waits(None)), Some(&claim)).await.unwrap();
-    assert_eq!(ledger.list(TARGET, after, 10).await, listed(&["handle of late"]));
+    assert_eq!(ledger.list(TARGET, after, 10).await, listed(&["handle of late"], true));
     let again = Waiting { due: at_millis(9_500), ..waiting(1, Some("handle of soon")) };
     enter(&ledger, "soon", Some(&claim), &waits(Some(&claim)), &again).await.unwrap();
-    assert_eq!(ledger.list(TARGET, after, 10).await, listed(&["handle of late", "handle of soon"]));
+    let both = ["handle of late", "handle of soon"];
+    assert_eq!(ledger.list(TARGET, after, 10).await, listed(&both, true));
 }
 
 #[tokio::test]

@@ -216,7 +216,7 @@ impl Circuit {
         if taken > 0 && nearly_all(failed, taken) {
             return self.reopen(since, 0, now, draw);
         }
-        // If nothing was brought forward, few retries don't mean that demand is met. The next slice tries it again.
+        // If more events wait, few retries don't mean that demand is met. The next slice tries it again.
         let few = taken < slice.all(length).min(BROUGHT_MAX) / 2;
         let again = few && slice.missed;
         let good = !many(failed, taken);
@@ -315,8 +315,8 @@ impl Circuit {
         (there.of == *probe).then(|| self.with(open))
     }
 
-    /// The circuit after the events of its slice could not be brought forward.
-    pub fn not_brought(&self) -> Option<Self> {
+    /// The circuit after not all events that wait were brought forward for its slice.
+    pub fn more_wait(&self) -> Option<Self> {
         let mut next = self.clone();
         let Phase::Ramping { slice, .. } = &mut next.phase else { return None };
         slice.missed = true;

@@ -415,9 +415,9 @@ fn a_ramp_that_ends_mixed_lets_the_others_come_back() {
 
 #[test]
 fn if_the_register_gave_no_answer_the_next_slice_brings_its_events_forward() {
-    let missed = |slice: Slice| ramping(slice, 0).not_brought().unwrap();
-    assert_eq!(missed(slice(8, 0, 0)).not_brought(), None, "it is noted once");
-    assert_eq!(probing().not_brought(), None);
+    let missed = |slice: Slice| ramping(slice, 0).more_wait().unwrap();
+    assert_eq!(missed(slice(8, 0, 0)).more_wait(), None, "it is noted once");
+    assert_eq!(probing().more_wait(), None);
     for (taken, failed, expected) in
         [(0, 0, Some(8)), (39, 0, Some(8)), (40, 0, Some(16)), (39, 20, Some(4)), (39, 39, None)]
     {

@@ -19,7 +19,8 @@ use crate::{
     answers::Answered,
     log,
     ports::{
-        Clock, ENTRIES_MAX, Functions, Ledger, NotExchanged, Queues, Stored, VisibilityChange,
+        Clock, ENTRIES_MAX, Functions, Ledger, Listing, NotExchanged, Queues, Stored,
+        VisibilityChange,
     },
     report::TargetReport,
     run::Run,
@@ -48,14 +49,14 @@ pub(crate) async fn follow_up<'a, L: Ledger, C: Clock>(
         }
         let mut brought_forward = 0;
         if let Some(wakes) = taken.wakes.filter(|_| run.registers) {
-            match wake(taken.target, wakes, queues, run).await {
-                Ok(brought) => brought_forward = brought,
-                Err(fault) => {
-                    log::not_listed(taken.target, &fault);
-                    let not_brought =
-                        |circuit: &Circuit, _, _| Some((circuit.not_brought()?, None));
-                    taken = amend(taken, run, not_brought).await;
-                }
+            let woken = wake(taken.target, wakes, queues, run).await.unwrap_or_else(|fault| {
+                log::not_listed(taken.target, &fault);
+                Woken { count: 0, are_all: false }
+            });
+            brought_forward = woken.count;
+            if !woken.are_all {
+                let more_wait = |circuit: &Circuit, _, _| Some((circuit.more_wait()?, None));
+                taken = amend(taken, run, more_wait).await;
             }
         }
         FollowedUp { taken, brought_forward }
@@ -134,15 +135,24 @@ async fn amend<'a, L: Ledger, C: Clock>(
     taken
 }
 
-/// Brings events that wait in flight forward. Returns how many.
+/// What was brought forward.
+struct Woken {
+    count: u32,
+    /// Whether these are all that wait. There may be more if the register can't be read, if as many as were wanted were
+    /// found, or if some wait as delays.
+    are_all: bool,
+}
+
+/// Brings events that wait in flight forward.
 async fn wake<L: Ledger, C: Clock>(
     target: &str,
     wakes: WakeUps,
     queues: &impl Queues,
     run: &Run<'_, L, C>,
-) -> Result<u32, StoreFault> {
-    let Some(ledger) = run.ledger else { return Ok(0) };
-    let listed = ledger.list(target, wakes.until, wakes.count).await?;
+) -> Result<Woken, StoreFault> {
+    let Some(ledger) = run.ledger else { return Ok(Woken { count: 0, are_all: true }) };
+    let Listing { in_flight: listed, has_delays } =
+        ledger.list(target, wakes.until, wakes.count).await?;
     let now = run.clock.now();
     let all = u32::try_from(listed.len()).unwrap_or(u32::MAX);
     let mut by_queue: BTreeMap<&str, Vec<VisibilityChange<'_>>> = BTreeMap::new();
@@ -162,5 +172,6 @@ async fn wake<L: Ledger, C: Clock>(
         .buffer_unordered(CALLS_AT_ONCE)
         .fold(0, async |sum: usize, brought| sum + brought)
         .await;
-    Ok(u32::try_from(brought).unwrap_or(u32::MAX))
+    let count = u32::try_from(brought).unwrap_or(u32::MAX);
+    Ok(Woken { count, are_all: all < wakes.count && !has_delays })
 }

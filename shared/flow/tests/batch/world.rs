@@ -29,7 +29,7 @@ use comeback_flow::{
     memory::CircuitMemory,
     outages::Outages,
     ports::{
-        CallFault, Clock, Entered, Functions, Invocation, Invoked, Ledger, Listed, NotExchanged,
+        CallFault, Clock, Entered, Functions, Invocation, Invoked, Ledger, Listing, NotExchanged,
         NotReplaced, Notes, Queues, Records, Resent, Stored, VisibilityChange, Wanted,
     },
     report::{Outcome, Report},
@@ -590,8 +590,8 @@ impl Ledger for &World {
         if answer == Answer::Repeated { Err(NotExchanged::Changed(there.clone())) } else { Ok(()) }
     }
 
-    async fn list(&self, _: &str, _: Timestamp, _: u32) -> Result<Vec<Listed>, StoreFault> {
-        Ok(Vec::new())
+    async fn list(&self, _: &str, _: Timestamp, _: u32) -> Result<Listing, StoreFault> {
+        Ok(Listing::default())
     }
 }
 

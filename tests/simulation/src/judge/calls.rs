@@ -367,8 +367,10 @@ impl Judge {
             self.violated(Check::HopsInRange, event, what);
             return 0;
         }
-        // Another copy in its batch may be known to be acted on. This one is not known as long as its record is unread.
-        if message.is_read() && message.listing.must_be_dropped() {
+        // Another copy in its batch may be known to be acted on. This one is not known as long as its record is unread,
+        // or the ledger has not said which event it continues.
+        let is_known = message.is_read() && !message.recall.is_in_vain();
+        if is_known && message.listing.must_be_dropped() {
             let what = format!("it waits for {seconds} s, and its failure was acted on");
             self.violated(Check::DropsTheDone, event, what);
             return 0;

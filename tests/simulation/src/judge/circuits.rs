@@ -167,9 +167,9 @@ impl Judge {
         known.owes_note &= !phase.is_missed();
     }
 
-    /// The register has given a run no answer. If the circuit ramps, the run notes it, so that the next slice tries
-    /// again.
-    pub fn told_of_no_list(&mut self, run: u64, target: &str) {
+    /// The register has given a run no answer, or not all that wait: it has found as many as were wanted, or has passed
+    /// delays over. If the circuit ramps, the run notes it, so that the next slice tries again.
+    pub fn told_that_more_wait(&mut self, run: u64, target: &str) {
         let known = self.knows(run, target);
         known.owes_note = known.ramps;
     }

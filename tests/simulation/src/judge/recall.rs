@@ -71,6 +71,11 @@ pub enum Recall {
 }
 
 impl Recall {
+    /// Whether it has asked, and does not know.
+    pub fn is_in_vain(self) -> bool {
+        matches!(self, Self::Unknown(..) | Self::Failed(_))
+    }
+
     /// Whether it is still asking.
     fn is_open(self) -> bool {
         !matches!(self, Self::Unknown(..) | Self::Failed(_) | Self::Known)

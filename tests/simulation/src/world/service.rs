@@ -630,8 +630,12 @@ impl World {
                     self.judge.looked_up(call.run, targets, &BTreeMap::new());
                 }
             }
-            (Request::List { target, .. }, Some(Err(_))) => {
-                self.judge.told_of_no_list(call.run, target);
+            (Request::List { target, count, .. }, Some(answer)) => {
+                let may_be_more = matches!(&reply.found, Found::Listed(it)
+                    if it.has_delays || it.in_flight.len() >= *count as usize);
+                if answer.is_err() || may_be_more {
+                    self.judge.told_that_more_wait(call.run, target);
+                }
             }
             (Request::Exchange(exchange), Some(answer)) => {
                 self.judge.told_of_turn(call.run, exchange, answer);

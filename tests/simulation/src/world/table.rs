@@ -13,7 +13,7 @@ use comeback_core::{
     lineage::{Call, Key, Known, Note, Siblings},
     time::{between, later},
 };
-use comeback_flow::ports::{Entered, Listed};
+use comeback_flow::ports::{Entered, Listed, Listing};
 use rustc_hash::FxHashMap;
 use wire::{Answer, Entry, Found, Refusal, Write};
 
@@ -40,13 +40,14 @@ const ORDER_END_MARGIN: Duration = Duration::from_hours(1);
 /// Operators act within twice the time that an event waits, and this is the longest wait that counts.
 const PATIENCE: Duration = Duration::from_hours(6);
 
-/// An entry of the register for a message in flight. Thousands have the same target and queue.
+/// An entry of the register. Thousands have the same target and queue.
 #[derive(Clone)]
-struct Listing {
+struct Row {
     target: Rc<str>,
     queue_url: Rc<str>,
     due: Timestamp,
-    receipt_handle: Box<str>,
+    /// That of a message in flight. A delay has none.
+    receipt_handle: Option<Box<str>>,
 }
 
 /// The key of an item: the number of its target, the digest of its payload, and its run.
@@ -72,7 +73,7 @@ struct Item {
     state: State,
     order: Option<Order>,
     expires_at: Timestamp,
-    /// When the message of a waiting event comes back, if it is delayed. Those in flight have a [`Listing`].
+    /// When the message of a waiting event comes back, if it is delayed.
     delayed_until: Option<Timestamp>,
     /// What is known of a run that is, or has, a retry without an envelope.
     more: Option<Box<More>>,
@@ -120,8 +121,8 @@ impl Item {
 #[derive(Default)]
 pub struct Table {
     items: BTreeMap<Short, Item>,
-    /// The entries of the register for messages in flight.
-    listed: FxHashMap<Short, Listing>,
+    /// The entries of the register.
+    listed: FxHashMap<Short, Row>,
     /// The targets in keys, by number.
     targets: Vec<Rc<str>>,
     /// The targets and queues of the entries.
@@ -168,8 +169,8 @@ impl Table {
 
     fn write(&mut self, now: Timestamp, write: &Write) {
         let Some(short) = self.place(&write.key) else { return };
-        match write.waiting.as_ref().and_then(|entry| self.listing(entry)) {
-            Some(listing) => self.listed.insert(short.clone(), listing),
+        match write.waiting.as_ref().map(|entry| self.row(entry)) {
+            Some(row) => self.listed.insert(short.clone(), row),
             None => self.listed.remove(&short),
         };
         let item = write.next.clone().map(|next| {
@@ -267,11 +268,11 @@ impl Table {
         }
     }
 
-    fn listing(&mut self, entry: &Entry) -> Option<Listing> {
+    fn row(&mut self, entry: &Entry) -> Row {
         let Entry { target, queue_url, due, receipt_handle, .. } = entry;
-        let receipt_handle = receipt_handle.as_deref()?.into();
+        let receipt_handle = receipt_handle.as_deref().map(Box::from);
         let (target, queue_url) = (self.name(target), self.name(queue_url));
-        Some(Listing { target, queue_url, due: *due, receipt_handle })
+        Row { target, queue_url, due: *due, receipt_handle }
     }
 
     fn name(&mut self, name: &str) -> Rc<str> {
@@ -301,10 +302,8 @@ impl Table {
 
     /// The keys of all events that wait, and the receipt handles of those in flight.
     fn waiting(&self) -> Vec<(Key, Option<String>)> {
-        let listed = self.listed.iter();
-        let listed = listed.map(|(key, it)| (self.long(key), Some(it.receipt_handle.to_string())));
-        let delayed = self.items.iter().filter(|(_, item)| item.delayed_until.is_some());
-        listed.chain(delayed.map(|(key, _)| (self.long(key), None))).collect()
+        let handle = |row: &Row| row.receipt_handle.as_deref().map(str::to_owned);
+        self.listed.iter().map(|(key, row)| (self.long(key), handle(row))).collect()
     }
 
     pub fn clean(&mut self) {
@@ -426,24 +425,33 @@ impl World {
         count: u32,
     ) -> Result<Found, Refusal> {
         self.ask_ledger(of)?;
-        let mut waiting: Vec<_> = (self.table.listed.iter())
-            .filter(|(_, entry)| *entry.target == *target && entry.due > after)
-            .map(|(key, entry)| (entry.due, key, entry))
-            .collect();
-        let order = |a: &(_, _, _), b: &(_, _, _)| (a.0, a.1).cmp(&(b.0, b.1));
+        let rows = self.table.listed.iter();
+        let wanted = rows.filter(|(_, row)| *row.target == *target && row.due > after);
+        let (mut waiting, mut delays) = (Vec::new(), Vec::new());
+        for (key, row) in wanted {
+            match &row.receipt_handle {
+                Some(handle) => waiting.push((row.due, key, row, &**handle)),
+                None => delays.push(row.due),
+            }
+        }
+        let order = |a: &(_, _, _, _), b: &(_, _, _, _)| (a.0, a.1).cmp(&(b.0, b.1));
         // Millions may wait, and a few thousand are asked for.
+        let is_enough = waiting.len() >= count as usize;
         if waiting.len() > count as usize {
             waiting.select_nth_unstable_by(count as usize, order);
             waiting.truncate(count as usize);
         }
         waiting.sort_unstable_by(order);
-        let listed = |(_, _, entry): (Timestamp, &Short, &Listing)| Listed {
-            queue_url: entry.queue_url.to_string(),
-            receipt_handle: entry.receipt_handle.to_string(),
+        // The index is read until there are enough, or to its end.
+        let last = waiting.last().map(|(due, ..)| *due).filter(|_| is_enough);
+        let has_delays = delays.iter().any(|due| last.is_none_or(|last| *due <= last));
+        let listed = |(_, _, row, handle): (Timestamp, &Short, &Row, &str)| Listed {
+            queue_url: row.queue_url.to_string(),
+            receipt_handle: handle.to_owned(),
         };
-        let found: Vec<_> = waiting.into_iter().map(listed).collect();
-        self.judge.listed(run, target, &found);
-        Ok(Found::Listed(found))
+        let in_flight: Vec<_> = waiting.into_iter().map(listed).collect();
+        self.judge.listed(run, target, &in_flight);
+        Ok(Found::Listed(Listing { in_flight, has_delays }))
     }
 
     /// An event is listed, so operators may see it.
@@ -503,8 +511,8 @@ impl World {
         self.table.order(self.now, key, ordered);
         self.judge.ordered(key, order, expires_at);
         // A delayed message can't be made visible.
-        let listing = self.table.short(key).and_then(|key| self.table.listed.get(&key));
-        let Some(Listing { queue_url, receipt_handle: handle, .. }) = listing.cloned() else {
+        let row = self.table.short(key).and_then(|key| self.table.listed.get(&key));
+        let Some(Row { queue_url, receipt_handle: Some(handle), .. }) = row.cloned() else {
             return;
         };
         let is_stale = seen_handle.as_ref().is_some_and(|seen| **seen != *handle);
