@@ -117,15 +117,15 @@ class Server:
         """What a tool answers. The client compares it with the tool's schema."""
         result = await self.client.call_tool(tool, arguments)
         if result.is_error:
-            raise AssertionError(f"{tool} {arguments}: {result.structured_content}")
+            raise AssertionError(f"{tool} {arguments}: {result.content[0].text}")
         return result.structured_content
 
     async def failure(self, tool: str, **arguments: Any) -> str:
         """The name of the failure with which a tool refuses, and what it says."""
         result = await self.client.call_tool(tool, arguments, read_timeout_seconds=ANSWER_SECONDS)
-        failure = result.structured_content or {}
-        if not result.is_error:
-            raise AssertionError(f"expected {tool} to refuse, got {failure}")
+        if not result.is_error or result.structured_content is not None:
+            raise AssertionError(f"expected {tool} to refuse in text alone, got {result.structured_content}")
+        failure = json.loads(result.content[0].text)
         return f"{failure['failure']}: {failure['says']['untrusted_text']}"
 
     def set_clock(self, ahead: str) -> None:
@@ -172,6 +172,9 @@ class ReadTest(CloudTest):
             self.assertEqual({tool.annotations.read_only_hint for tool in tools}, {True})
             plan = await server.answer("plan_pause", function="example-target")
             self.assertIsNone(plan["token"])
+            self.assertIn("without --allow-changes", plan["why_no_token"])
+            said = await server.client.get_prompt("bring_these_back")
+            self.assertIn("comeback dead redrive", said.messages[0].content.text)
             with self.assertRaisesRegex(MCPError, "there is no tool redrive"):
                 await server.client.call_tool("redrive", {"token": "redrive-1-0"})
         async with self.serving("--allow-changes") as server:
@@ -208,7 +211,9 @@ class ReadTest(CloudTest):
                 with self.subTest(tool):
                     answer = plain(await server.answer(tool, **arguments))
                     expected = self.cloud.comeback(*(word.replace("\0", " ") for word in command.split()))
-                    own = {"names", "more", "token", "holds_until"} if tool.startswith("plan_") else set()
+                    own = (
+                        {"names", "more", "token", "why_no_token", "holds_until"} if tool.startswith("plan_") else set()
+                    )
                     answer = {name: each for name, each in answer.items() if name not in own}
                     self.assertEqual(answer, expected)
             letters = plain(await server.answer("dead_show", id=letter))["letters"]
@@ -216,6 +221,30 @@ class ReadTest(CloudTest):
             status = plain(await server.answer("status"))
             self.assertEqual(status.keys(), self.cloud.comeback("status").keys())
             self.assertEqual(status["functions"][0]["function"], FUNCTION)
+
+    async def test_no_schema_makes_a_client_warn(self) -> None:
+        async with self.serving("--allow-changes") as server:
+            listed = (await server.client.list_tools()).tools
+            schemas = json.dumps([(tool.input_schema, tool.output_schema) for tool in listed])
+            self.assertNotIn('"format"', schemas)
+            [simulate] = [tool for tool in listed if tool.name == "simulate"]
+            self.assertEqual(simulate.input_schema["properties"]["rate"]["type"], ["number", "string"])
+            for rate in (10, "10/s", "600/m"):
+                answer = await server.answer("simulate", rate=rate, outage="10m")
+                self.assertEqual(answer["scenario"]["events_per_second"], 10)
+
+    def test_a_line_that_is_no_message_is_answered(self) -> None:
+        command, pipe = [COMEBACK, "mcp"], subprocess.PIPE
+        process = subprocess.Popen(command, env=self.cloud.environment, stdin=pipe, stdout=pipe)
+        for line in (b"no", b'{"a":"\xff"}', b"[" * 200, b'[{"jsonrpc":"2.0","id":7,"method":"ping"}]'):
+            process.stdin.write(line + b"\n")
+            process.stdin.flush()
+            answer = json.loads(process.stdout.readline())
+            self.assertEqual((answer.get("id"), answer["error"]["code"]), (None, -32_700), answer)
+            self.assertIn("expected", answer["error"]["message"])
+        process.stdin.close()
+        self.assertEqual((process.stdout.read(), process.wait(PATIENCE_SECONDS)), (b"", 0))
+        process.stdout.close()
 
 
 class TextTest(CloudTest):
@@ -275,6 +304,22 @@ class RedriveTest(CloudTest):
             await server.answer("redrive", token=plan["token"])
         self.assertEqual((len(self.cloud.sent("many")), self.cloud.letters("many")), (3, 2))
 
+    async def test_a_plan_is_carried_out_before_a_client_gives_up(self) -> None:
+        self.cloud.give_up("slowly", 9)
+        async with self.serving("--allow-changes") as server:
+            plan = await server.answer("plan_redrive", message="slowly", rate="6/m")
+            self.assertEqual((plan["names"], plan["more"]), (4, True))
+            fast = await server.answer("plan_redrive", message="slowly", rate=3)
+            told: list[tuple[float, float | None]] = []
+
+            async def tell(done: float, total: float | None, _: str | None) -> None:
+                told.append((done, total))
+
+            arguments = {"token": fast["token"]}
+            result = await server.client.call_tool("redrive", arguments, progress_callback=tell)
+            self.assertEqual(result.structured_content["done"]["redriven"], {QUEUE: 9})
+            self.assertTrue(told and told == sorted(told) and told[0][1] == 9, told)
+
 
 class OrderTest(CloudTest):
     async def test_a_plan_names_events_and_acts_on_no_others(self) -> None:
@@ -286,7 +331,8 @@ class OrderTest(CloudTest):
             done = await server.answer("cancel", token=plan["token"])
             self.assertEqual(done["done"]["ordered"], {FUNCTION: 2})
             left = (await server.answer("waiting", error=["Poison"]))["events"]
-            self.assertEqual([event["event_id"] for event in left if not event["order"]], ["66666666-aaaa"])
+            held = [event["event_id"] for event in left if not event["order"]]
+            self.assertEqual(held, [{"untrusted_text": "66666666-aaaa"}])
 
             plan = await server.answer("plan_retry_now", id=["66666666"])
             # Somebody else is faster.

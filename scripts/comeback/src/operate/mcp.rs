@@ -7,7 +7,7 @@
 
 mod call;
 mod changes;
-mod input;
+mod lines;
 pub mod options;
 mod prompts;
 mod refusal;

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -18,6 +18,7 @@ use crate::{
         rules::plans::{BadToken, Plan, Plans},
         work::Work,
     },
+    typed::Rate,
 };
 
 /// A call that reads stops reading after this time, and says what it has found.
@@ -29,6 +30,9 @@ pub const ANSWER_MAX: Duration = Duration::from_secs(14);
 /// A call that reads may take this long in an account that answers: Lambda allows 15 calls a second, and `doctor` makes
 /// several for each function. Clients wait for a minute.
 pub const SLOW_MAX: Duration = Duration::from_secs(55);
+
+/// A plan names only so many events that its change takes no longer than this: clients give a call up after a minute.
+const CHANGE_MAX: Duration = Duration::from_secs(40);
 
 /// What the calls of a server have in common.
 pub struct Session {
@@ -43,11 +47,13 @@ pub struct Session {
 pub struct Call {
     session: Arc<Session>,
     is_stopped: Arc<AtomicBool>,
+    /// How many events it has changed, and how many it is to change.
+    progress: Arc<[AtomicU64; 2]>,
 }
 
 impl Call {
     pub fn of(session: Arc<Session>) -> Self {
-        Self { session, is_stopped: Arc::default() }
+        Self { session, is_stopped: Arc::default(), progress: Arc::default() }
     }
 
     /// Lets the call end soon, with what it has.
@@ -58,6 +64,20 @@ impl Call {
     pub fn goes_on(&self) -> bool {
         let flags = [&self.is_stopped, &self.session.has_ended];
         flags.iter().all(|flag| !flag.load(Ordering::Relaxed))
+    }
+
+    /// Notes how far the change is, and returns whether it goes on.
+    pub fn goes_on_after(&self, done: u64, all: u64) -> bool {
+        for (number, value) in self.progress.iter().zip([done, all]) {
+            number.store(value, Ordering::Relaxed);
+        }
+        self.goes_on() && done < all
+    }
+
+    /// How many events were changed, of how many.
+    pub fn progress(&self) -> (u64, u64) {
+        let [done, all] = &*self.progress;
+        (done.load(Ordering::Relaxed), all.load(Ordering::Relaxed))
     }
 
     /// Refuses to change anything if the call was stopped while its plan was checked.
@@ -84,6 +104,16 @@ impl Call {
         self.session.args.max_events as usize
     }
 
+    /// The most events that a plan names which changes so many a second.
+    pub fn events_max_at(&self, rate: Rate) -> usize {
+        let in_time = (rate.per_second() * CHANGE_MAX.as_secs_f64()) as usize;
+        self.events_max().min(in_time.max(1))
+    }
+
+    pub fn allows_changes(&self) -> bool {
+        self.session.args.allow_changes
+    }
+
     /// The number of events to list, unless that is too many.
     pub fn limit(&self, wanted: usize) -> Result<(), Refusal> {
         let max = self.events_max();
@@ -94,13 +124,15 @@ impl Call {
     }
 
     /// The events a second: as many as may be, if no rate is wanted.
-    pub fn rate(&self, wanted: Option<f64>) -> Result<f64, Refusal> {
-        let max = f64::from(self.session.args.max_rate);
-        match wanted {
-            Some(wanted) if wanted > max => {
-                Err(Refusal::Usage(format!("rate must be at most {max}, got {wanted}")))
+    pub fn rate(&self, wanted: Option<Rate>) -> Result<Rate, Refusal> {
+        let number = self.session.args.max_rate;
+        let max = Rate::new(number.into());
+        match wanted.or(max) {
+            Some(rate) if Some(rate) <= max => Ok(rate),
+            rate => {
+                let rate = rate.map_or(0.0, Rate::per_second);
+                Err(Refusal::Usage(format!("rate must be at most {number}/s, got {rate}/s")))
             }
-            wanted => Ok(wanted.unwrap_or(max)),
         }
     }
 

@@ -26,7 +26,7 @@ use crate::{
         },
         options::SystemOptions,
         waiting::{
-            order::{OrderArgs, OrderJson, Selected},
+            order::{OrderArgs, OrderJson, Selected, refuse_everything},
             pause::{Held, HeldJson, PauseArgs, ResumeArgs},
             rules::{self as waiting, Selection},
         },
@@ -39,6 +39,8 @@ pub const PAUSE: &str = "pause";
 pub const RESUME: &str = "resume";
 pub const REDRIVE: &str = "redrive";
 
+const NO_CHANGES: &str = "this server changes nothing: it was started without --allow-changes. A person can run the command";
+
 /// What `--dry-run` of the command says, and the token with which its change can be made.
 #[derive(JsonSchema, Serialize)]
 pub struct Planned<D> {
@@ -48,8 +50,10 @@ pub struct Planned<D> {
     names: u64,
     /// Whether there are more that one plan may not name, or that were not read in time.
     more: bool,
-    /// For the tool that carries this plan out. Null if there is nothing to do, or changes are not allowed.
+    /// For the tool that carries this plan out.
     token: Option<String>,
+    /// Why there is no token.
+    why_no_token: Option<&'static str>,
     holds_until: Option<String>,
 }
 
@@ -57,7 +61,13 @@ impl<D> Planned<D> {
     fn of(command: D, more: bool, call: &Call, plan: Plan<Work>) -> Result<Self, Refusal> {
         let names = plan.number;
         let (token, until) = call.keep(plan)?.unzip();
-        Ok(Self { command, names, more, token, holds_until: until.map(rfc3339) })
+        let why_no_token = match token {
+            Some(_) => None,
+            None if !call.allows_changes() => Some(NO_CHANGES),
+            None => Some("the plan names nothing"),
+        };
+        let holds_until = until.map(rfc3339);
+        Ok(Self { command, names, more, token, why_no_token, holds_until })
     }
 }
 
@@ -140,11 +150,15 @@ pub async fn plan_order(
     mut args: OrderArgs,
     call: Call,
 ) -> Result<Planned<OrderJson>, Refusal> {
-    let rate = call.rate(args.rate.map(f64::from))? as u32;
+    let rate = call.rate(args.rate)?;
     args.system.connection = call.connection();
     let selection = args.filter.selection(call.now()());
+    refuse_everything(order, &selection, args.options.all)?;
     let selected = Selected::find(order, selection.clone(), &args.system, call.now()).await?;
-    let named = events(&selected, call.events_max(), &call).await.map_err(Failure::from)?;
+    let named = events(&selected, call.events_max_at(rate), &call).await.map_err(Failure::from)?;
+    if named.states.is_empty() {
+        selected.refuse_unknown().await?;
+    }
     let tool = if order == Order::Retry { RETRY_NOW } else { CANCEL };
     let selection = Selection { named: Some(named.keys()), ..selection };
     let (number, digest) = (named.number(), named.digest());
@@ -167,7 +181,7 @@ pub async fn order(tool: &str, args: TokenArgs, call: Call) -> Result<OrderJson,
     call.still()?;
     named.check(&plan)?;
     let tried = |tally: &waiting::Tally| tally.ordered() + tally.too_late + tally.failed;
-    let goes_on = |tally: &waiting::Tally| call.goes_on() && tried(tally) < plan.number;
+    let goes_on = |tally: &waiting::Tally| call.goes_on_after(tried(tally), plan.number);
     let (tally, ended) = selected.carry_out(Some(*rate), goes_on).await;
     let mut document = selected.document(Some(named.plan));
     document.interrupted = !call.goes_on();
@@ -267,8 +281,11 @@ pub async fn plan_redrive(
     let selection = args.order.selection;
     let prepared = dead::prepare(selection.clone(), as_it_is(), &options, call.now());
     let (queue, order) = prepared.await?;
-    let named = redrives(&queue, &order, call.events_max(), false, &call);
+    let named = redrives(&queue, &order, call.events_max_at(rate), false, &call);
     let named = named.await.map_err(Failure::from)?;
+    if named.plan.letters() == 0 {
+        queue.refuse_unknown(&selection.failures.functions).await?;
+    }
     let selection = letters::Selection { named: Some(named.keys()), ..selection };
     let (number, digest) = (named.number(), named.digest());
     let work = Work::Redrive { selection, queue: options, rate };
@@ -291,9 +308,9 @@ pub async fn redrive(args: TokenArgs, call: Call) -> Result<dead::OrderJson, Ref
     let (queue, order, named) = in_time(reads).await?;
     call.still()?;
     named.check(&plan)?;
-    let pace = Pace { letters_per_second: Some(*rate), batches: 1 };
+    let pace = Pace { rate: Some(*rate), batches: 1 };
     let tried = |tally: &letters::Tally| tally.done() + tally.kept_back();
-    let goes_on = |tally: &letters::Tally| call.goes_on() && tried(tally) < plan.number;
+    let goes_on = |tally: &letters::Tally| call.goes_on_after(tried(tally), plan.number);
     let (tally, ended) = letters::carry_out(&order, pace, &queue, goes_on).await;
     let mut document = dead::OrderJson::of(&queue, Some(named.plan));
     document.interrupted = !call.goes_on();

@@ -44,8 +44,10 @@ impl Refusal {
 fn name(failure: &Failure) -> &'static str {
     match failure {
         Failure::Settings(_) => "usage",
-        Failure::Clients(NoClients::Region) => "no_region",
-        Failure::Clients(NoClients::Credentials(_)) => "no_credentials",
+        Failure::Clients(NoClients::Region | NoClients::RegionOfProfile(_)) => "no_region",
+        Failure::Clients(NoClients::Credentials(_) | NoClients::CredentialsOfProfile { .. }) => {
+            "no_credentials"
+        }
         Failure::Clients(NoClients::NoServer { .. }) => "no_answer",
         Failure::NoSystem(_) => "no_retry_handler",
         Failure::Aws(fault) if fault.is_denied() => "denied",

@@ -1,6 +1,7 @@
 //! Speaks the protocol: lists tools and prompts, and answers calls.
 
 use std::{
+    future::pending,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -12,11 +13,12 @@ use comeback_core::Timestamp;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt as _,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, GetPromptRequestParams,
-        GetPromptResponse, Implementation, ListPromptsResult, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock,
+        GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
+        ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
+        ServerCapabilities, ServerConfig,
     },
-    service::{RequestContext, ServerInitializeError},
+    service::{Peer, RequestContext, ServerInitializeError},
 };
 use serde_json::{Value, json};
 use tokio::{sync::RwLock, task::JoinError};
@@ -25,9 +27,9 @@ use crate::{
     failure::Failure,
     operate::mcp::{
         call::{ANSWER_MAX, Call, READ_MAX, SLOW_MAX, Session},
-        input::Input,
+        lines::Lines,
         options::McpArgs,
-        prompts::{self, INSTRUCTIONS},
+        prompts::{self, instructions},
         refusal::Refusal,
         rules::{plans::Plans, texts::untrusted},
         tools::{Effect, Tool, tools},
@@ -38,6 +40,9 @@ use crate::{
 /// How long the end waits for calls that read. They make letters visible again, which would be so by itself soon.
 /// Clients give a server two seconds.
 const READS_END: Duration = Duration::from_millis(1_500);
+
+/// How often a client that has asked for it is told how far a change is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 /// The most characters of what a failure says.
 const FAILURE_MAX: usize = 2_000;
@@ -70,7 +75,7 @@ pub async fn serve(args: McpArgs, now: fn() -> Timestamp) -> Result<Outcome, Fai
         }),
         running: running.clone(),
     };
-    let transport = (Input::new(Arc::clone(&has_ended)), tokio::io::stdout());
+    let transport = Lines::new(Arc::clone(&has_ended));
     let served = async {
         match server.serve(transport).await {
             Ok(service) => service.waiting().await.map(drop).map_err(|error| error.to_string()),
@@ -101,6 +106,7 @@ impl Server {
         let is_reading = tool.effect == Effect::Reads;
         let Running { changes, reads } = &self.running;
         let runs = Arc::clone(if is_reading { reads } else { changes }).read_owned().await;
+        let progress = context.meta.get_progress_token();
         let work = tool.run(matches, call.clone());
         // In a task of its own: a call that is given up still has to make the letters visible that it has hidden.
         let mut work = tokio::spawn(async move {
@@ -112,6 +118,7 @@ impl Server {
             done = &mut work => return ended(done),
             () = context.ct.cancelled() => {}
             () = tokio::time::sleep(READ_MAX), if is_reading => {}
+            () = tell(&call, progress, &context.peer) => {}
         }
         call.stop();
         if !is_reading {
@@ -131,21 +138,41 @@ impl Server {
     }
 }
 
+/// Tells the client how far a change is, again and again, if it has asked for that.
+async fn tell(call: &Call, token: Option<ProgressToken>, peer: &Peer<RoleServer>) {
+    let Some(token) = token else { return pending().await };
+    let mut told = 0;
+    loop {
+        tokio::time::sleep(PROGRESS_EVERY).await;
+        let (done, all) = call.progress();
+        if done > told {
+            told = done;
+            let progress = ProgressNotificationParam::new(token.clone(), done as f64);
+            // A client that is gone ends the call in another way.
+            let _ = peer.notify_progress(progress.with_total(all as f64)).await;
+        }
+    }
+}
+
 fn ended(done: Result<Result<Value, Refusal>, JoinError>) -> Result<Value, Refusal> {
     done.unwrap_or_else(|error| Err(Refusal::Failed(error.to_string())))
 }
 
-/// A failure as an agent sees it: its name is ours, and what it says may quote others.
+/// A failure as an agent sees it: its name is ours, and what it says may quote others. It is text alone, because
+/// clients check structured content against the schema of what the tool returns if it doesn't fail.
 fn failed(refusal: &Refusal) -> CallToolResult {
     let says = untrusted(&refusal.to_string(), FAILURE_MAX);
-    CallToolResult::structured_error(json!({ "failure": refusal.name(), "says": says }))
+    let failure = json!({ "failure": refusal.name(), "says": says });
+    CallToolResult::error(vec![ContentBlock::text(failure.to_string())])
 }
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_prompts().build();
         let comeback = Implementation::new("comeback", env!("CARGO_PKG_VERSION"));
-        ServerConfig::new(capabilities).with_server_info(comeback).with_instructions(INSTRUCTIONS)
+        ServerConfig::new(capabilities)
+            .with_server_info(comeback)
+            .with_instructions(instructions(self.session.args.allow_changes))
     }
 
     async fn list_tools(
@@ -184,7 +211,8 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let prompt = prompts::get(&request.name).map(Into::into);
+        let allows_changes = self.session.args.allow_changes;
+        let prompt = prompts::get(&request.name, allows_changes).map(Into::into);
         let text = format!("there is no prompt {}", request.name);
         prompt.ok_or_else(|| ErrorData::invalid_params(text, None))
     }

@@ -2,15 +2,18 @@
 
 use comeback_core::claim::Order;
 
-use crate::operate::{
-    dead_letters::{queue::QueueOptions, rules as letters},
-    options::SystemOptions,
-    waiting::rules::Selection,
+use crate::{
+    operate::{
+        dead_letters::{queue::QueueOptions, rules as letters},
+        options::SystemOptions,
+        waiting::rules::Selection,
+    },
+    typed::Rate,
 };
 
 /// The change that a plan stands for.
 pub enum Work {
-    Order { order: Order, selection: Selection, system: SystemOptions, rate: u32 },
+    Order { order: Order, selection: Selection, system: SystemOptions, rate: Rate },
     HoldBack { function: String, system: SystemOptions, is_pause: bool },
-    Redrive { selection: letters::Selection, queue: QueueOptions, rate: f64 },
+    Redrive { selection: letters::Selection, queue: QueueOptions, rate: Rate },
 }

@@ -5,6 +5,8 @@ use std::any::TypeId;
 use clap::{Arg, ArgAction, Command};
 use serde_json::{Map, Value, json};
 
+use crate::typed::Rate;
+
 /// Options that no tool takes: how a command prints and asks, which a server decides, and where it connects to.
 const NEVER: [&str; 12] = [
     "help", "json", "yes", "dry-run", "local", "region", "profile", "verbose", "queue", "watch",
@@ -102,11 +104,17 @@ fn is_number(argument: &Arg) -> bool {
         .any(|number| value == *number)
 }
 
+/// Whether it is a number, or a number and a unit of time.
+fn is_rate(argument: &Arg) -> bool {
+    argument.get_value_parser().type_id() == TypeId::of::<Rate>()
+}
+
 fn expected(argument: &Arg) -> &'static str {
     match () {
         () if is_flag(argument) => "true or false",
         () if is_list(argument) => "a list of strings",
         () if is_number(argument) => "a number",
+        () if is_rate(argument) => "a number, or a string with a unit of time",
         () => "a string",
     }
 }
@@ -117,9 +125,10 @@ fn texts(argument: &Arg, value: &Value) -> Option<Vec<String>> {
         return value.is_boolean().then(Vec::new);
     }
     let number = |value: &Value| value.as_number().map(ToString::to_string);
+    let may_be_number = is_number(argument) || is_rate(argument);
     let text = |value: &Value| {
         let text = value.as_str().map(str::to_owned);
-        text.or_else(|| number(value).filter(|_| is_number(argument)))
+        text.or_else(|| number(value).filter(|_| may_be_number))
     };
     match value.as_array().filter(|_| is_list(argument)) {
         Some(values) => values.iter().map(text).collect(),
@@ -128,7 +137,11 @@ fn texts(argument: &Arg, value: &Value) -> Option<Vec<String>> {
 }
 
 fn property(argument: &Arg) -> Value {
-    let mut one = json!({ "type": if is_number(argument) { "number" } else { "string" } });
+    let mut one = match () {
+        () if is_number(argument) => json!({ "type": "number" }),
+        () if is_rate(argument) => json!({ "type": ["number", "string"] }),
+        () => json!({ "type": "string" }),
+    };
     let possible = argument.get_possible_values();
     if is_flag(argument) {
         one = json!({ "type": "boolean" });
@@ -166,6 +179,8 @@ mod tests {
         /// How many.
         #[arg(long, default_value_t = 50)]
         limit: usize,
+        #[arg(long, value_parser = crate::typed::rate)]
+        rate: Option<Rate>,
         #[arg(long)]
         older_than: Option<String>,
         #[arg(long)]
@@ -202,6 +217,7 @@ mod tests {
                     "description": "",
                 },
                 "limit": { "type": "number", "description": "How many [default: 50]" },
+                "rate": { "type": ["number", "string"], "description": "" },
                 "older_than": { "type": "string", "description": "" },
             },
             "required": ["id"],
@@ -215,13 +231,14 @@ mod tests {
         let command = command();
         let line = |value| Arguments::of(&command, &["payload"]).line(&given(value));
         let arguments = json!({
-            "limit": 7, "function": ["orders", "--json"], "older_than": "2h", "id": "--json",
+            "limit": 7, "rate": 5, "function": ["orders", "--json"], "older_than": "2h", "id": "--json",
         });
         let expected = [
             "--function=orders",
             "--function=--json",
             "--limit=7",
             "--older-than=2h",
+            "--rate=5",
             "--",
             "--json",
         ];
