@@ -25,8 +25,8 @@ EVENTS_OF_A_KIND = 4
 
 COMMANDS = (
     "status", "doctor", "dead list", "trace 0000", "dead redrive --yes", f"pause {TARGET}", "waiting",
-    "waiting retry-now --yes", "waiting cancel --yes", f"resume {TARGET}", f"attach {TARGET} --yes",
-    f"detach {TARGET} --yes", "dead purge --yes",
+    "waiting retry-now --yes", "waiting cancel --all --yes", f"resume {TARGET}", f"attach {TARGET} --yes",
+    f"detach {TARGET} --yes", "dead purge --all --yes",
 )  # fmt: skip
 
 # The exit code of a command whose arguments are wrong. Otherwise it has made its calls, whatever it found.

@@ -8,6 +8,7 @@ pub mod bucket;
 pub mod fault;
 pub mod function;
 pub mod handlers;
+pub mod known;
 pub mod mapping;
 pub mod names;
 pub mod notifications;

@@ -54,7 +54,10 @@ impl Failure {
 
     /// All causes of the failure, if there are more than it says.
     pub fn causes(&self) -> Option<&str> {
-        let causes = if let Self::Clients(NoClients::Credentials(causes)) = self {
+        let causes = if let Self::Clients(
+            NoClients::Credentials(causes) | NoClients::CredentialsOfProfile { causes, .. },
+        ) = self
+        {
             Some(&**causes)
         } else if let Self::Aws(fault) = self {
             Some(&*fault.causes)

@@ -19,6 +19,9 @@ pub fn is_target(target: &Target, wanted: &str) -> bool {
     names.iter().any(|name| pattern::matches(wanted, name))
 }
 
+/// Why an order that can't be undone is refused if it selects everything and nobody said so.
+pub const NEEDS_ALL: &str = "expected a filter, or --all for everything. Nothing was changed";
+
 /// Stands for a missing error type, reason or function.
 pub const NONE: &str = "none";
 

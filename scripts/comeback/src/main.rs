@@ -26,6 +26,7 @@ mod operate;
 mod paint;
 mod quantiles;
 mod shell;
+mod spelling;
 mod tables;
 mod text;
 mod typed;
@@ -33,6 +34,7 @@ mod untrusted;
 
 use std::{
     env,
+    ffi::OsString,
     io::{self, IsTerminal as _},
     path::PathBuf,
     process::ExitCode,
@@ -55,7 +57,11 @@ fn main() -> ExitCode {
             return ended;
         }
     }
-    let args = Args::parse();
+    let args = match env::args_os().map(OsString::into_string).collect::<Result<Vec<_>, _>>() {
+        Ok(line) => Args::parse_from(spelling::as_in_help(&Args::command(), line)),
+        // Clap refuses what is not UTF-8, unless it is a path.
+        Err(_) => Args::parse(),
+    };
     #[allow(
         clippy::disallowed_methods,
         reason = "a program's outermost file reads the environment"

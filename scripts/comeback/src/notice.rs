@@ -28,6 +28,11 @@ impl Notice {
         Self { tone: Tone::Bad, text: text.to_string() }
     }
 
+    /// Says that Ctrl-C has ended the work, and how much of it is left, such as `2,900 letters`.
+    pub fn stopped(left: &str) -> Self {
+        Self::bad(format!("stopped before the end: {left} left"))
+    }
+
     pub fn nothing_to_do() -> Self {
         Self::plain("nothing to do")
     }

@@ -25,6 +25,7 @@ use crate::{
     failure::Failure,
     notice::{Notice, Tone},
     paint::{self, Line, Style},
+    text::number,
 };
 
 /// The exit code that a shell reports for a program that Ctrl-C ended.
@@ -157,7 +158,7 @@ pub fn uninterrupted() -> io::Result<impl Fn() -> bool> {
 
 /// A progress bar on standard error, if that is a terminal.
 pub fn progress(length: u64, what: &str) -> ProgressBar {
-    let template = "{wide_bar} {pos}/{len} {msg}, {per_sec}{left}";
+    let template = "{wide_bar} {human_pos}/{human_len} {msg}, {rate}{left}";
     drawn(ProgressBar::new(length), template, what)
 }
 
@@ -172,7 +173,7 @@ fn left(done: u64, of: u64, rest: Duration) -> String {
 
 /// A counter of items read, on standard error if that is a terminal.
 pub fn spinner(what: &str) -> ProgressBar {
-    drawn(ProgressBar::no_length(), "{spinner} {human_pos} {msg}, {per_sec}", what)
+    drawn(ProgressBar::no_length(), "{spinner} {human_pos} {msg}, {rate}", what)
 }
 
 /// Starts to draw a bar. The bar hides itself if standard error is not a terminal.
@@ -182,7 +183,10 @@ fn drawn(bar: ProgressBar, template: &str, what: &str) -> ProgressBar {
             let _ =
                 text.write_str(&left(state.pos(), state.len().unwrap_or_default(), state.eta()));
         };
-        bar.set_style(style.with_key("left", left));
+        let rate = |state: &ProgressState, text: &mut dyn fmt::Write| {
+            let _ = write!(text, "{}/s", number(state.per_sec()));
+        };
+        bar.set_style(style.with_key("left", left).with_key("rate", rate));
     }
     bar.set_message(what.to_owned());
     bar.enable_steady_tick(TICK);

@@ -1,9 +1,10 @@
-//! What a person types: durations, a filter that selects everything because a variable of a script is not set, and a
-//! misspelt name.
+//! What a person types: durations, rates, a filter that selects everything because a variable of a script is not set,
+//! and a misspelt name.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use comeback_core::arn::QUEUE_PREFIX;
+use serde::Serialize;
 
 /// Parses a value that must not be empty. An empty filter would match everything.
 pub fn not_empty(text: &str) -> Result<String, &'static str> {
@@ -13,10 +14,62 @@ pub fn not_empty(text: &str) -> Result<String, &'static str> {
     Ok(text.to_owned())
 }
 
-/// Parses an option.
+/// Parses a duration, also one of several parts as this program prints it: `1 h 30 m` or `1h30m`.
 pub fn duration(text: &str) -> Result<Duration, &'static str> {
-    let read = comeback_core::duration::parse(text);
-    read.ok_or("expected a duration such as 90s, 15m, 24h or 7d")
+    parts(text).ok_or("expected a duration such as 90s, 15m, 1h30m, 24h or 7d")
+}
+
+fn parts(text: &str) -> Option<Duration> {
+    let text: String = text.split_whitespace().collect();
+    if let Some(one) = comeback_core::duration::parse(&text) {
+        return Some(one);
+    }
+    let (mut sum, mut before) = (None::<Duration>, Duration::MAX);
+    for part in text.split_inclusive(|c: char| c.is_ascii_alphabetic()) {
+        let number = part.strip_suffix(|c: char| c.is_ascii_alphabetic())?;
+        let unit = comeback_core::duration::parse(&format!("1{}", part.strip_prefix(number)?))?;
+        // The largest unit is first, and none is there twice.
+        if unit >= before {
+            return None;
+        }
+        sum = Some(sum.unwrap_or_default().checked_add(comeback_core::duration::parse(part)?)?);
+        before = unit;
+    }
+    sum
+}
+
+/// How many events a second.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct Rate(f64);
+
+impl Rate {
+    /// From one event a day to a million a second.
+    const ALL: RangeInclusive<f64> = 1.0 / 86_400.0..=1e6;
+
+    pub fn new(per_second: f64) -> Option<Self> {
+        Self::ALL.contains(&per_second).then_some(Self(per_second))
+    }
+
+    pub fn per_second(self) -> f64 {
+        self.0
+    }
+
+    /// How long so many events take.
+    pub fn time_of(self, events: usize) -> Duration {
+        Duration::from_secs_f64(events as f64 / self.0)
+    }
+}
+
+/// Parses a rate: a number of events, a second or for a unit of time.
+pub fn rate(text: &str) -> Result<Rate, &'static str> {
+    let (number, unit) = text.split_once('/').unwrap_or((text, "s"));
+    let unit = comeback_core::duration::parse(&format!("1{unit}")).filter(|_| unit.len() == 1);
+    let number = number.trim().parse::<f64>().ok();
+    let rate = number.zip(unit).and_then(|(number, unit)| Rate::new(number / unit.as_secs_f64()));
+    rate.ok_or(
+        "expected a number of events and a unit of time, such as 20, 0.5/s, 90/m or 1000000/d",
+    )
 }
 
 /// The name that somebody probably meant, if one is like the word. A queue is also found without its prefix.
@@ -37,6 +90,31 @@ mod tests {
         assert_eq!(not_empty("a"), Ok("a".to_owned()));
         assert_eq!(not_empty(" "), Ok(" ".to_owned()));
         assert!(not_empty("").is_err());
+    }
+
+    #[test]
+    fn a_duration_that_this_program_prints_can_be_typed() {
+        for (text, seconds) in
+            [("90", 90), ("90s", 90), ("1h30m", 5_400), ("1 h 30 m", 5_400), ("2d1h1m1s", 176_461)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "h", "1h30", "30m1h", "1h1h", "1h-1m", "1w", "1.5h", "1h 30x"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_a_number_for_a_unit_of_time() {
+        for (text, expected) in
+            [("10/s", 10.0), ("10", 10.0), ("90/m", 1.5), ("0.5/s", 0.5), ("864000/d", 10.0)]
+        {
+            assert_eq!(rate(text), Ok(Rate(expected)), "{text}");
+        }
+        for text in ["", "0/s", "-1/s", "10/w", "10/ms", "x/s", "inf/s", "nan/s", "10/2s", "2e6/s"]
+        {
+            assert!(rate(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -39,7 +39,7 @@ const ADAPTIVE_CALL_MAX: Duration = Duration::from_mins(2);
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Connection {
     /// The local cloud instead of AWS [default: http://127.0.0.1:4700].
-    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true)]
+    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, value_parser = endpoint)]
     pub local: Option<Option<String>>,
     /// The region [default: that of the AWS CLI].
     #[arg(long, value_name = "REGION")]
@@ -52,6 +52,13 @@ pub struct Connection {
     pub verbose: bool,
 }
 
+/// The URL of a local cloud; its scheme may be left out.
+fn endpoint(text: &str) -> Result<String, &'static str> {
+    let url = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let url = Some(url).filter(|url| is_local(url));
+    url.ok_or("expected the URL of a local cloud on this machine, such as http://127.0.0.1:4700")
+}
+
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoClients {
@@ -60,9 +67,17 @@ pub enum NoClients {
     )]
     Region,
     #[error(
+        "the profile {0} has no region: is there such a profile? Add --region, or choose another --profile"
+    )]
+    RegionOfProfile(String),
+    #[error(
         "there are no AWS credentials: set AWS_PROFILE, sign in, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for the local cloud, pass --local"
     )]
     Credentials(String),
+    #[error(
+        "the profile {profile} has no credentials: is there such a profile, and are you signed in (aws sso login --profile {profile})?"
+    )]
+    CredentialsOfProfile { profile: String, causes: String },
     #[error(
         "can't reach {endpoint}: {source}; start `comeback local`, or check --local and AWS_ENDPOINT_URL"
     )]
@@ -101,11 +116,18 @@ impl Aws {
         if let Some(endpoint) = config.endpoint_url() {
             let _ = ENDPOINT.set(endpoint.to_owned());
         }
-        let region = config.region().ok_or(NoClients::Region)?.to_string();
+        let profile = connection.profile.clone();
+        let region = config.region().map(ToString::to_string);
+        let region = region
+            .ok_or_else(|| profile.clone().map_or(NoClients::Region, NoClients::RegionOfProfile))?;
+        let no_credentials = |causes: String| match profile.clone() {
+            Some(profile) => NoClients::CredentialsOfProfile { profile, causes },
+            None => NoClients::Credentials(causes),
+        };
         let provider = config.credentials_provider();
-        let provider = provider.ok_or_else(|| NoClients::Credentials("no provider".to_owned()))?;
+        let provider = provider.ok_or_else(|| no_credentials("no provider".to_owned()))?;
         let provided = provider.provide_credentials().await;
-        provided.map_err(|error| NoClients::Credentials(causes(&error)))?;
+        provided.map_err(|error| no_credentials(causes(&error)))?;
         Ok(Self {
             cloudwatch: aws_sdk_cloudwatch::Client::new(&config),
             dynamodb: aws_sdk_dynamodb::Client::new(&config),
@@ -195,6 +217,15 @@ fn is_local(endpoint: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_local_cloud_is_on_this_machine_and_its_scheme_may_be_left_out() {
+        assert_eq!(endpoint("127.0.0.1:4800"), Ok("http://127.0.0.1:4800".to_owned()));
+        assert_eq!(endpoint("http://localhost:1"), Ok("http://localhost:1".to_owned()));
+        for text in ["", "4800", "example.com:4700", "http://192.168.0.7:4700"] {
+            assert!(endpoint(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn an_endpoint_of_this_machine_is_local() {

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use comeback_core::duration;
-
-use crate::functions::BinariesArg;
+use crate::{functions::BinariesArg, typed::duration};
 
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {
@@ -28,7 +26,8 @@ const OUTAGE_MIN: Duration = Duration::from_secs(1);
 const OUTAGE_MAX: Duration = Duration::from_hours(1);
 
 fn outage(text: &str) -> Result<Duration, String> {
-    duration::parse(text)
+    duration(text)
+        .ok()
         .filter(|outage| (OUTAGE_MIN..=OUTAGE_MAX).contains(outage))
         .ok_or_else(|| "expected a duration from 1s to 1h, such as 8, 90s or 2m".to_owned())
 }

@@ -3,7 +3,7 @@
 use comeback_core::Timestamp;
 
 use crate::{
-    account::{function::Function, handlers::only},
+    account::{function::Function, handlers::only, known::Names},
     aws::{Aws, connect::Connection, reads::functions},
     failure::Failure,
 };
@@ -21,6 +21,9 @@ pub struct SystemOptions {
 
 #[derive(Debug, clap::Args)]
 pub struct OrderOptions {
+    /// Select everything. Without a filter, purge and cancel need it.
+    #[arg(long)]
+    pub all: bool,
     /// Start at once: don't ask, and don't count first what is selected.
     #[arg(long)]
     pub yes: bool,
@@ -39,6 +42,16 @@ pub fn one_of<T: Copy>(all: &[Named<T>], text: &str) -> Result<Named<T>, String>
     let names = all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let found = all.iter().find(|(name, _)| *name == text);
     found.copied().ok_or_else(|| format!("expected one of {names}"))
+}
+
+/// Refuses names that nothing has, once nothing was found by them: events may be of a function that is gone.
+pub async fn refuse_unknown(aws: &Aws, wanted: &[String]) -> Result<(), Failure> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    // Who may not list functions can't be told.
+    let Ok(functions) = functions(aws).await else { return Ok(()) };
+    Names::of(&functions).check(wanted).map_err(|unknown| Failure::Refused(unknown.to_string()))
 }
 
 pub async fn find(

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::{duration, settings::BadSettings};
+use comeback_core::settings::BadSettings;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -20,15 +20,13 @@ use crate::{
     functions::{Setting, setting},
     operate::simulate::rules::{Candidate, Forecast, Of, Run, Scenario},
     shell::{Outcome, Shell},
-    typed::not_empty,
+    typed::{Rate, duration, not_empty, rate},
 };
 
 /// The name of the policy if there is no `--policy`.
 const ONLY: &str = "policy";
 
 const OUTAGE_MAX: Duration = Duration::from_hours(31 * 24);
-
-const RATE_MAX: f64 = 1e6;
 
 #[derive(Debug, clap::Args)]
 pub struct SimulateArgs {
@@ -42,8 +40,8 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = outage)]
     pub outage: Duration,
     /// How many events arrive, such as 10/s, 90/m or 1000000/d.
-    #[arg(long, value_name = "NUMBER/UNIT", default_value = "10/s", value_parser = rate)]
-    pub rate: f64,
+    #[arg(long, value_name = "NUMBER[/UNIT]", default_value = "10/s", value_parser = rate)]
+    pub rate: Rate,
     /// The type of the error with which the function fails, as its runtime reports it. Its policy in ERRORS decides.
     #[arg(long, value_name = "TYPE", value_parser = not_empty)]
     pub error: Option<String>,
@@ -111,20 +109,10 @@ fn of_policy(word: &str) -> Result<Setting, String> {
 }
 
 fn outage(text: &str) -> Result<Duration, String> {
-    duration::parse(text)
+    duration(text)
+        .ok()
         .filter(|outage| (Duration::from_secs(1)..=OUTAGE_MAX).contains(outage))
         .ok_or_else(|| "expected a duration from 1s to 31d, such as 90s, 15m or 24h".to_owned())
-}
-
-fn rate(text: &str) -> Result<f64, String> {
-    let (number, unit) = text.split_once('/').unwrap_or((text, "s"));
-    let seconds = duration::parse(&format!("1{unit}")).filter(|_| unit.len() == 1);
-    let number = number.parse::<f64>().ok().filter(|number| *number > 0.0);
-    number
-        .zip(seconds)
-        .map(|(number, seconds)| number / seconds.as_secs_f64())
-        .filter(|rate| *rate <= RATE_MAX)
-        .ok_or_else(|| "expected a number of events and a unit of time, such as 10/s, 90/m or 1000000/d, at most 1000000/s".to_owned())
 }
 
 /// The document of `--json`.
@@ -137,8 +125,12 @@ pub struct SimulateJson {
 pub fn document(args: &SimulateArgs) -> Result<SimulateJson, Failure> {
     let candidates = candidates(args)?;
     let run = Run { milliseconds: args.run_ms, memory_mb: args.memory };
-    let scenario =
-        Scenario { outage: args.outage, events_per_second: args.rate, run, seed: args.seed };
+    let scenario = Scenario {
+        outage: args.outage,
+        events_per_second: args.rate.per_second(),
+        run,
+        seed: args.seed,
+    };
     let policies = simulate(&candidates, &scenario);
     Ok(SimulateJson { scenario, policies })
 }
@@ -272,19 +264,6 @@ mod tests {
         ] {
             let refused = policy(text).unwrap_err();
             assert!(refused.starts_with(part), "{text:?}: {refused}");
-        }
-    }
-
-    #[test]
-    fn a_rate_is_a_number_for_a_unit_of_time() {
-        for (text, expected) in
-            [("10/s", 10.0), ("10", 10.0), ("90/m", 1.5), ("0.5/s", 0.5), ("864000/d", 10.0)]
-        {
-            assert_eq!(rate(text), Ok(expected), "{text}");
-        }
-        for text in ["", "0/s", "-1/s", "10/w", "10/ms", "x/s", "inf/s", "nan/s", "10/2s", "2e6/s"]
-        {
-            assert!(rate(text).is_err(), "{text}");
         }
     }
 }

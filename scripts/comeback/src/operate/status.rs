@@ -7,7 +7,7 @@ pub mod table;
 
 use std::time::Duration;
 
-use comeback_core::{Timestamp, duration, pattern};
+use comeback_core::{Timestamp, pattern};
 use futures_util::future::join;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,6 +18,7 @@ use crate::{
         fault::Fault,
         function::Function,
         handlers::only,
+        known::Names,
         names::{queue_arn, target_name},
         queue::QueueAttributes,
     },
@@ -32,7 +33,7 @@ use crate::{
         status::{gather::gather, rules::Facts, table::Stated},
     },
     shell::{Outcome, Screen, Shell, Signals},
-    typed::not_empty,
+    typed::{duration, not_empty},
     untrusted,
 };
 
@@ -55,9 +56,8 @@ pub struct StatusArgs {
 }
 
 fn every(text: &str) -> Result<Duration, &'static str> {
-    duration::parse(text)
-        .filter(|every| *every >= Duration::from_secs(1))
-        .ok_or("expected a duration of at least 1s, such as 5s or 1m")
+    let every = duration(text).ok().filter(|every| *every >= Duration::from_secs(1));
+    every.ok_or("expected a duration of at least 1s, such as 5s or 1m")
 }
 
 /// The document of `--json`.
@@ -67,14 +67,15 @@ pub struct StatusJson {
     /// About how many dead letters there are now.
     letters: Option<u64>,
     functions: Vec<Stated>,
-    /// Why circuits, pauses and due times are not known.
-    #[schemars(with = "Option<untrusted::Text>")]
-    unknown: Option<String>,
+    /// Why some of this is not known: what a function lacks stands in its own `unknown`, and without the ledger's table
+    /// there are no circuits, pauses and due times.
+    #[schemars(with = "Vec<untrusted::Text>")]
+    unknown: Vec<String>,
 }
 
 pub async fn document(args: &StatusArgs, now: fn() -> Timestamp) -> Result<StatusJson, Failure> {
     let system = System::find(args, now).await?;
-    Ok(system.look(now()).await?.document(&system))
+    Ok(system.look(now()).await.document(&system))
 }
 
 pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
@@ -85,15 +86,14 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
     loop {
         let now = (shell.now)();
         let seen = tokio::select! {
-            seen = system.look(now) => seen?,
+            seen = system.look(now) => seen,
             () = signals.any() => return Ok(interrupted),
         };
         if args.json {
             shell.print_json(&seen.document(&system)).await?;
         } else {
             let title = table::title(system.handler.name(), &seen.facts, seen.letters);
-            let (facts, unknown) = (&seen.facts, seen.unknown.as_ref());
-            let lines = table::report(title, facts, unknown, now, shell.width());
+            let lines = table::report(title, &seen.facts, &seen.unknown, now, shell.width());
             match &mut screen {
                 Some(screen) => screen.draw(&lines, shell.colour).await?,
                 None => shell.print(&lines).await?,
@@ -118,7 +118,7 @@ struct System {
 
 struct Seen {
     facts: Vec<Facts>,
-    unknown: Option<Fault>,
+    unknown: Vec<Fault>,
     letters: Option<u64>,
 }
 
@@ -128,25 +128,27 @@ impl System {
         let functions = functions(&aws).await?;
         let handler = only(&functions, args.system.handler.as_deref())?;
         let mut attached = attached(&aws, &handler, &functions).await?;
-        if !args.functions.is_empty() {
-            attached.retain(|it| {
-                let name = target_name(&it.arn);
-                args.functions.iter().any(|wanted| pattern::matches(wanted, &name))
-            });
-        }
         if attached.is_empty() {
             let none = "no function sends its failures to the retry queues of";
             return Err(format!("{none} {}", handler.name()).into());
         }
+        let is_of = |it: &Attached, wanted: &str| pattern::matches(wanted, &target_name(&it.arn));
+        let mut wanted = args.functions.iter();
+        if let Some(name) = wanted.find(|wanted| !attached.iter().any(|it| is_of(it, wanted))) {
+            Names::of(&functions).check([name]).map_err(|unknown| unknown.to_string())?;
+            return Err(format!("{name} is not attached to {}", handler.name()).into());
+        }
+        if !args.functions.is_empty() {
+            attached.retain(|it| args.functions.iter().any(|wanted| is_of(it, wanted)));
+        }
         Ok(Self { aws, handler, attached })
     }
 
-    async fn look(&self, now: Timestamp) -> Result<Seen, Failure> {
+    async fn look(&self, now: Timestamp) -> Seen {
         let Self { aws, handler, attached } = self;
         let gathered = gather(aws, handler, attached, now);
-        let (gathered, letters) = join(gathered, letters_now(aws, handler)).await;
-        let (facts, unknown) = gathered?;
-        Ok(Seen { facts, unknown, letters })
+        let ((facts, unknown), letters) = join(gathered, letters_now(aws, handler)).await;
+        Seen { facts, unknown, letters }
     }
 }
 
@@ -156,7 +158,7 @@ impl Seen {
             handler: system.handler.name().to_owned(),
             letters: self.letters,
             functions: self.facts.into_iter().map(Stated::of).collect(),
-            unknown: self.unknown.map(|fault| fault.to_string()),
+            unknown: self.unknown.iter().map(ToString::to_string).collect(),
         }
     }
 }

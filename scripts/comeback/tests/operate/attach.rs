@@ -107,7 +107,7 @@ async fn contradictory_requests_are_refused_and_change_nothing() {
     for (arguments, part) in [
         (["attach", "by-tenant"].as_slice(), "it has tenant isolation"),
         (&["attach", "in-steps"], "it is a durable function"),
-        (&["attach", "missing"], "lambda:GetFunctionConfiguration on missing failed"),
+        (&["attach", "ordrs"], "there is no function or queue ordrs; did you mean orders?"),
         (&["attach", "orders", "--handler", "x"], "x is no retry handler"),
     ] {
         cloud.refuses(arguments, part);

@@ -60,7 +60,8 @@ async fn letters_that_are_only_read_are_visible_again_at_once() {
     assert!(!cloud.says(&["dead", "show", id]).contains(r#""id""#));
     let planned = cloud.json(&["dead", "redrive", "--dry-run", "--json", "--attempts", "..7"]);
     assert_eq!(planned["plan"]["redrive"][TARGET], 150);
-    cloud.refuses(&["dead", "purge"], "no terminal to ask on");
+    cloud.refuses(&["dead", "purge", "--yes"], "expected a filter, or --all");
+    cloud.refuses(&["dead", "purge", "--all"], "no terminal to ask on");
     assert_eq!(cloud.letters().await, [150, 0]);
 }
 

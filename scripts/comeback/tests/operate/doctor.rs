@@ -106,7 +106,8 @@ async fn settings_that_the_handler_would_refuse_and_functions_without_a_destinat
     ];
     assert_eq!(found, expected, "{output:?}");
     assert_eq!(cloud.findings(&["orders"]).1, [&expected[..5], &expected[6..]].concat());
-    cloud.refuses(&["doctor", "unknown"], "expected the name of a function");
+    cloud
+        .refuses(&["doctor", "ordrs"], "there is no function or queue ordrs; did you mean orders?");
     cloud.refuses(&["doctor", "--handler", "orders"], "orders is no retry handler");
     assert_eq!(comeback().args(["doctor", "--yes"]).output().unwrap().status.code(), Some(2));
 }

@@ -177,9 +177,9 @@ async fn commands_that_change_something_may_do_so_with_their_policies() {
         ("pause", "pause orders --yes", "✓ orders is paused"),
         ("resume", "resume orders --yes", "✓ orders is resumed"),
         ("waiting-retry-now", "waiting retry-now --yes", "Nothing was changed."),
-        ("waiting-cancel", "waiting cancel --yes", "Nothing was changed."),
+        ("waiting-cancel", "waiting cancel --all --yes", "Nothing was changed."),
         ("dead-redrive", "dead redrive --yes --to missing", "ResourceNotFoundException"),
-        ("dead-purge", "dead purge --yes", "✓ letter deleted"),
+        ("dead-purge", "dead purge --all --yes", "✓ letter deleted"),
     ] {
         let line: Vec<_> = line.split(' ').collect();
         let output = said(&system.run(&line, &for_moto(&actions(command))).await);

@@ -67,12 +67,17 @@ async fn the_status_counts_runs_waiting_events_and_dead_letters() {
     assert!(cloud.says(&["status"]).contains("1 max_attempts_exceeded"));
     while cloud.json(&["status", "--json"])["letters"] != 1 {}
     // The letters of the last day may have been redriven since, so their number is no count of the queue.
-    cloud.says(&["dead", "purge", "--yes"]);
+    cloud.says(&["dead", "purge", "--all", "--yes"]);
     let status = cloud.says(&["status"]);
     let title = "retry-handler: 1 function, 0 dead letters now\n";
     assert!(status.starts_with(title) && status.contains("1 max_attempts_exceeded"), "{status}");
 
-    cloud.refuses(&["status", "orders"], "no function sends its failures");
+    cloud.refuses(&["status", "example-taget"], "did you mean example-target?");
+    cloud.refuses(&["status", "retry-handler"], "retry-handler is not attached to retry-handler");
+    for command in [&["waiting"][..], &["dead", "list"], &["dead", "redrive", "--yes"]] {
+        let misspelt = [command, &["--function", "example-taget"]].concat();
+        cloud.refuses(&misspelt, "there is no function or queue example-taget; did you mean");
+    }
     let refused = cloud.run(&["status", "--every", "1m"]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
@@ -156,7 +161,7 @@ async fn without_an_answer_of_its_table_the_state_is_shown_and_what_is_not_known
     let check = |why: &str| {
         let told = cloud.says(&["status"]);
         assert!(told.contains("example-target") && told.contains("idle"), "{told}");
-        let unknown = "Circuits, pauses and due times are not known: dynamodb:";
+        let unknown = "Some of this is not known: dynamodb:";
         assert!(told.contains(unknown) && told.contains(why), "{told}");
         let told = cloud.says(&["waiting"]);
         assert!(told.contains("The register can't be read: ") && told.contains(why), "{told}");

@@ -62,7 +62,8 @@ async fn waiting_events_are_listed_retried_now_and_cancelled() {
 
     let planned = cloud.json(&["waiting", "retry-now", "--dry-run", "--json", "--error", "Down"]);
     assert_eq!(planned["plan"], json!({ "events": { TARGET: 40 }, "delayed": 0 }));
-    cloud.refuses(&["waiting", "cancel"], "no terminal to ask on");
+    cloud.refuses(&["waiting", "cancel"], "expected a filter, or --all");
+    cloud.refuses(&["waiting", "cancel", "--all"], "no terminal to ask on");
 
     let retried = cloud.json(&["waiting", "retry-now", "--yes", "--json", "--error", "Down"]);
     assert_eq!(
@@ -71,7 +72,7 @@ async fn waiting_events_are_listed_retried_now_and_cancelled() {
     );
     assert_eq!(ids_in(&cloud.runs(40).await), ids(0..40));
 
-    let cancelled = cloud.says(&["waiting", "cancel", "--yes"]);
+    let cancelled = cloud.says(&["waiting", "cancel", "--all", "--yes"]);
     assert_eq!(cancelled, "✓ 20 events of example-target are given up\n");
     while cloud.letters().await[0] < 20 {}
     let letters = cloud.json(&["dead", "list", "--json", "--group-by", "reason"]);
@@ -89,7 +90,7 @@ async fn without_a_register_waiting_events_are_read_from_the_log() {
     assert_eq!((&first["error_type"], &first["attempt"]), (&json!("app.Down"), &json!(1)));
     assert_eq!((&first["function"], &first["kept"]), (&json!(TARGET), &Value::Null));
     let expected = "retry-handler has no register of waiting events";
-    cloud.refuses(&["waiting", "cancel", "--yes"], expected);
+    cloud.refuses(&["waiting", "cancel", "--all", "--yes"], expected);
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use crate::{
         bucket::bucket_arn,
         function::Function,
         handlers::{handlers, only},
+        known::Names,
         mapping::Mapping,
         names::{last, queue_arn},
         notifications::Notifications,
@@ -35,8 +36,9 @@ use crate::{
     },
 };
 
-/// The name of a handler, the mappings, and the retry queues of all handlers: the handler's name by the queue's ARN.
-type System = (String, Vec<Mapping>, Tags);
+/// The name of a handler, the mappings, the retry queues of all handlers (the handler's name by the queue's ARN), and
+/// the names that can be meant.
+type System = (String, Vec<Mapping>, Tags, Names);
 
 async fn system(aws: &Aws, options: &CommonOptions) -> Result<System, Failure> {
     let (listed, mappings) = tokio::join!(functions(aws), reads::mappings(aws));
@@ -45,7 +47,7 @@ async fn system(aws: &Aws, options: &CommonOptions) -> Result<System, Failure> {
     let handlers: BTreeSet<_> = handlers(&listed).map(Function::name).collect();
     let of_handlers = mappings.iter().filter(|it| handlers.contains(it.consumer()));
     let retry_queues = of_handlers.map(|it| (it.queue.clone(), it.consumer().to_owned())).collect();
-    Ok((handler, mappings, retry_queues))
+    Ok((handler, mappings, retry_queues, Names::of(&listed)))
 }
 
 /// The facts about a function and the retry system to attach it to or detach it from. `records` is a bucket for the
@@ -57,7 +59,8 @@ pub async fn facts(
     options: &CommonOptions,
 ) -> Result<Facts, Failure> {
     let aws = &aws.adaptive();
-    let (handler, _, retry_queues) = system(aws, options).await?;
+    let (handler, _, retry_queues, names) = system(aws, options).await?;
+    names.check([name]).map_err(|unknown| unknown.to_string())?;
     let (own, others): (Tags, Tags) = retry_queues.into_iter().partition(|(_, it)| *it == handler);
     let (handler, function) =
         tokio::join!(calls::configured(aws, &handler), calls::configured(aws, name));
@@ -126,7 +129,7 @@ pub async fn queue_facts(
     options: &CommonOptions,
 ) -> Result<QueueFacts, Failure> {
     let aws = &aws.adaptive();
-    let (handler, mappings, retry_queues) = system(aws, options).await?;
+    let (handler, mappings, retry_queues, _) = system(aws, options).await?;
     let (handler, handler_tags) = calls::configured(aws, &handler).await?;
     let source = parse_source(source, &handler)?;
     let consumers = mappings.iter().filter(|it| it.queue == source.as_str());

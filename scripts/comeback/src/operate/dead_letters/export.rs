@@ -18,7 +18,7 @@ use crate::{
     },
     paint,
     shell::{Outcome, Shell, uninterrupted},
-    text::count,
+    text::{count, letters},
 };
 
 const STDOUT: &str = "-";
@@ -56,19 +56,31 @@ pub async fn export(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure
     };
     let selection = &args.selection;
     let now = (shell.now)();
-    let (mut written, mut exported) = (Ok(()), 0_u64);
+    let (mut written, mut exported, mut unreadable) = (Ok(()), 0_u64, 0_u64);
     look_at_all(&queue, |letter| {
         if selection.matches(&letter, &letter.facts(), now) {
             let line = paint::json(&line(&letter)).map_err(io::Error::from);
             written = line.and_then(|line| writeln!(file, "{line}"));
             exported += u64::from(written.is_ok());
+            unreadable += u64::from(written.is_ok() && letter.facts().payload_fault.is_some());
         }
         written.is_ok() && goes_on()
     })
     .await?;
     written.and_then(|()| file.flush()).map_err(failed)?;
+    if exported == 0 {
+        queue.refuse_unknown(&selection.failures.functions).await?;
+    }
     eprintln!("comeback: {} letters exported; they are still in {}", count(exported), queue.name());
-    Ok(if goes_on() { Outcome::Success } else { Outcome::Interrupted })
+    if unreadable > 0 {
+        let letters = letters(unreadable);
+        eprintln!("comeback: the payloads of {letters} could not be read: see payload_fault");
+    }
+    Ok(match () {
+        () if !goes_on() => Outcome::Interrupted,
+        () if unreadable > 0 => Outcome::Unsuccessful,
+        () => Outcome::Success,
+    })
 }
 
 /// A letter, unchanged. The body is a string and not JSON, so that every byte is kept.
@@ -81,7 +93,11 @@ fn line(letter: &Letter) -> serde_json::Value {
     });
     if letter.location().is_some() {
         // The body is the notice of the record that has it.
-        line["payload"] = letter.facts().payload.into();
+        let facts = letter.facts();
+        line["payload"] = facts.payload.into();
+        if let Some(fault) = facts.payload_fault {
+            line["payload_fault"] = fault.into();
+        }
     }
     line
 }

@@ -135,6 +135,9 @@ async fn read(
         goes_on()
     })
     .await?;
+    if selected == 0 {
+        queue.refuse_unknown(&selection.failures.functions).await?;
+    }
     letters.sort_by_key(|it: &Listed| Reverse(it.failed_at()));
     let is_partial = !goes_on();
     Ok(Read { queue, looked_at, selected, is_partial, letters, groups, at: now })

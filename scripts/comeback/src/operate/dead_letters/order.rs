@@ -1,6 +1,6 @@
 //! `comeback dead redrive` and `comeback dead purge`: orders for the selected letters.
 
-use std::{fs, io, ops::RangeInclusive, process::Command};
+use std::{fs, io, process::Command};
 
 use comeback_core::Timestamp;
 use schemars::JsonSchema;
@@ -9,6 +9,8 @@ use serde_json::value::RawValue;
 
 use crate::{
     failure::Failure,
+    filter::NEEDS_ALL,
+    notice::Notice,
     operate::{
         dead_letters::{
             queue::{Queue, QueueOptions, look_at_all, open},
@@ -21,7 +23,7 @@ use crate::{
     paint::{Line, Style},
     shell::{Outcome, Shell, confirm, progress, uninterrupted},
     text::{count, letters},
-    typed::not_empty,
+    typed::{Rate, not_empty, rate},
     untrusted,
 };
 
@@ -48,9 +50,9 @@ pub struct RedriveArgs {
     /// Edit the payload of the only selected letter in $VISUAL or $EDITOR.
     #[arg(long)]
     pub edit: bool,
-    /// The most letters to redrive in a second, such as 20 or 0.5 [default: as many as possible].
-    #[arg(long, value_name = "N", value_parser = rate)]
-    pub rate: Option<f64>,
+    /// The most letters to redrive, such as 20, 0.5/s or 90/m [default: as many as possible].
+    #[arg(long, value_name = "NUMBER[/UNIT]", value_parser = rate)]
+    pub rate: Option<Rate>,
     /// How many batches of ten are redriven concurrently. More are faster when calls are slow, but if the command is
     /// killed, that many batches may be redriven twice.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=50))]
@@ -59,22 +61,15 @@ pub struct RedriveArgs {
     pub order: OrderArgs,
 }
 
-/// Rates that are lower than one letter an hour make no sense, and would not fit into times.
-fn rate(text: &str) -> Result<f64, &'static str> {
-    const RATES: RangeInclusive<f64> = 1.0 / 3600.0..=1e6;
-    let rate = text.parse().ok().filter(|rate| RATES.contains(rate));
-    rate.ok_or("expected a number of letters a second, such as 20 or 0.5")
-}
-
 pub async fn redrive(args: &RedriveArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let RedriveArgs { to, set, edit, rate, batches, order } = args;
     let action = Action::Redrive { to: to.clone(), set: set.clone(), payload: None };
-    let pace = Pace { letters_per_second: *rate, batches: usize::from(*batches) };
+    let pace = Pace { rate: *rate, batches: usize::from(*batches) };
     self::order(order, action, pace, *edit, shell).await
 }
 
 pub async fn purge(args: &OrderArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let pace = Pace { letters_per_second: None, batches: 1 };
+    let pace = Pace { rate: None, batches: 1 };
     order(args, Action::Purge, pace, false, shell).await
 }
 
@@ -121,7 +116,10 @@ async fn order(
     edit: bool,
     shell: &Shell,
 ) -> Result<Outcome, Failure> {
-    let OrderOptions { yes, dry_run, json: is_json } = args.options;
+    let OrderOptions { all, yes, dry_run, json: is_json } = args.options;
+    if action == Action::Purge && !all && args.selection == Selection::default() {
+        return Err(NEEDS_ALL.into());
+    }
     let (ask, done) = match action {
         Action::Redrive { .. } => ("Redrive", "redriven"),
         Action::Purge => ("Delete", "deleted"),
@@ -146,6 +144,9 @@ async fn order(
         if !goes_on() {
             return Ok(Outcome::Interrupted);
         }
+    }
+    if is_planned && plan.letters() == 0 && goes_on() {
+        queue.refuse_unknown(&order.selection.failures.functions).await?;
     }
     if edit {
         let facts = last.map(|letter| order.facts(&letter));
@@ -186,13 +187,21 @@ async fn order(
     drop(bar);
 
     let is_stuck = tally.kept_back() > 0;
+    if tally.done() + tally.kept_back() == 0 && goes_on() {
+        queue.refuse_unknown(&order.selection.failures.functions).await?;
+    }
     if is_json {
         document.interrupted = !goes_on();
         document.error = ended.as_ref().err().map(ToString::to_string);
         document.done = Some(tally);
         shell.print_json(&document).await?;
     } else {
-        shell.print_notices(&tally.notices()).await?;
+        let mut notices = tally.notices();
+        if !goes_on() {
+            let left = number.saturating_sub(tally.done() + tally.kept_back());
+            notices.push(Notice::stopped(&letters(left)));
+        }
+        shell.print_notices(&notices).await?;
     }
     ended?;
     Ok(match () {
@@ -210,10 +219,17 @@ fn edited(
     is_confirmed: bool,
 ) -> Result<(), Failure> {
     let (Some(facts), 1) = (facts, plan.letters()) else {
-        let letters = count(plan.letters());
-        let text =
-            format!("expected one letter for --edit, got {letters}: pass --id or another filter");
-        return Err(text.into());
+        let stays = plan.leave.keys().find(|reason| reason.is_selected());
+        return Err(match stays.filter(|_| plan.letters() == 0) {
+            Some(reason) => format!("there is no letter to edit: {}", reason.text()),
+            None => {
+                let letters = count(plan.letters());
+                format!(
+                    "expected one letter for --edit, got {letters}: pass --id or another filter"
+                )
+            }
+        }
+        .into());
     };
     let before = facts.payload.as_deref().unwrap_or_default();
     let after = edit(before).map_err(|error| format!("can't edit the payload: {error}"))?;

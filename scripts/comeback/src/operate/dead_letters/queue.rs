@@ -26,8 +26,11 @@ use crate::{
     },
     aws::{Aws, changes, connect::Connection, fault, of_each, reads::functions},
     failure::Failure,
-    operate::dead_letters::rules::{
-        Action, Call, DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold, look,
+    operate::{
+        dead_letters::rules::{
+            Action, Call, DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold, look,
+        },
+        options::refuse_unknown,
     },
     shell::progress,
     text::{count, span},
@@ -120,6 +123,11 @@ impl Queue {
             Ok(settings.rules.policies)
         });
         policies.collect()
+    }
+
+    /// Refuses names of functions and queues that nothing has, once nothing was found by them.
+    pub async fn refuse_unknown(&self, wanted: &[String]) -> Result<(), Failure> {
+        refuse_unknown(&self.aws, wanted).await
     }
 
     pub fn name(&self) -> &str {

@@ -11,8 +11,9 @@ use crate::{
         fault::Answer,
         function::{Function, InvokeConfig},
         handlers::{handlers, named, named_queues, named_targets, queue_targets},
+        known::Names,
         mapping::Mapping,
-        names::{last, queue_arn},
+        names::{is_queue, last, queue_arn},
     },
     aws::{
         Aws,
@@ -54,15 +55,9 @@ pub async fn gather(
     let examined = named(&listed, handler)?.into_iter().map(|it| it.name().to_owned());
     let examined: BTreeSet<_> = examined.collect();
     let all: BTreeSet<_> = handlers(&listed).map(|it| it.name().to_owned()).collect();
+    Names::of(&listed).check(only).map_err(|unknown| unknown.to_string())?;
     let functions: BTreeMap<_, _> =
         listed.into_iter().map(|it| (it.name().to_owned(), it)).collect();
-    let is_function = |name: &&String| !name.starts_with(QUEUE_PREFIX);
-    let mut wanted = only.iter().filter(is_function);
-    if let Some(unknown) = wanted.find(|name| !functions.contains_key(*name)) {
-        let text =
-            format!("expected the name of a function of this account and region, got {unknown}");
-        return Err(text.into());
-    }
     let asked = functions.keys().filter(|name| only.is_empty() || only.contains(name));
     let asked: Vec<_> = asked.cloned().collect();
     let (configs, attached, counted) = tokio::join!(
@@ -96,7 +91,7 @@ pub async fn gather(
         let is_it = |source: &Source| name.strip_prefix(QUEUE_PREFIX) == Some(source.queue.name());
         facts.iter().any(|it| it.sources.iter().any(is_it))
     };
-    if let Some(unknown) = only.iter().find(|name| !is_function(name) && !has(name)) {
+    if let Some(unknown) = only.iter().find(|name| is_queue(name) && !has(name)) {
         return Err(format!("no retry handler's settings name {unknown}").into());
     }
     if facts.is_empty() {

@@ -23,35 +23,36 @@ use crate::{
     aws::{Aws, fault, reads},
     operate::status::{
         metrics::{self, Metric},
-        rules::{Consumer, Facts, InSource, Runs},
+        rules::{Consumer, Facts, InSource, Runs, Unknown, whole},
     },
 };
 
 /// The most items in one call of BatchGetItem.
 const ITEMS_MAX: usize = 100;
 
-/// The facts, and why the ledger gave no answer: then the facts are those that need no table.
-pub type Gathered = (Vec<Facts>, Option<Fault>);
+/// The facts, and why some are not known.
+pub type Gathered = (Vec<Facts>, Vec<Fault>);
 
 pub async fn gather(
     aws: &Aws,
     handler: &Function,
     attached: &[Attached],
     now: Timestamp,
-) -> Answer<Gathered> {
+) -> Gathered {
     let of_table =
-        async { Ok(tokio::try_join!(items(aws, handler, attached), dues(aws, handler, attached))) };
-    let (queues, metrics, backlogs, of_table) = tokio::try_join!(
-        queues(aws, attached),
-        metrics::metrics(aws, attached, now),
-        metrics::backlogs(aws, attached, now),
-        of_table
-    )?;
-    let (of_table, unknown) = match of_table {
-        Ok(of_table) => (of_table, None),
-        Err(fault) => (Default::default(), Some(fault)),
+        async { tokio::try_join!(items(aws, handler, attached), dues(aws, handler, attached)) };
+    let of_cloudwatch = async {
+        tokio::try_join!(
+            metrics::metrics(aws, attached, now),
+            metrics::recent(aws, attached, now),
+            metrics::backlogs(aws, attached, now),
+        )
     };
-    let (items, dues) = of_table;
+    let ((queues, mut faults), of_cloudwatch, of_table) =
+        tokio::join!(queues(aws, attached), of_cloudwatch, of_table);
+    let has_runs = of_cloudwatch.is_ok();
+    let (metrics, recent, backlogs) = or_nothing(of_cloudwatch, &mut faults);
+    let (items, dues) = or_nothing(of_table, &mut faults);
     let facts = attached.iter().enumerate().map(|(nth, it)| {
         let Attached { arn, queue_arn, consumers } = it;
         let queue = queues.get(queue_arn).cloned().unwrap_or_default();
@@ -77,10 +78,7 @@ pub async fn gather(
             in_flight: queue.in_flight,
             delayed: queue.delayed,
             due: queue.visible,
-            recent: Runs {
-                invocations: sum(Metric::RecentRuns),
-                errors: sum(Metric::RecentErrors),
-            },
+            recent: recent.get(&nth).copied().unwrap_or_default(),
             hour: Runs { invocations: sum(Metric::Runs), errors: sum(Metric::Errors) },
             throttles: sum(Metric::Throttles),
             at_lambda: backlogs.get(&nth).copied(),
@@ -95,35 +93,50 @@ pub async fn gather(
             circuit: circuit.map(|circuit| circuit.name().to_owned()),
             paused_since: paused.map(at_millis),
             next_due: dues.get(arn).copied(),
+            unknown: [
+                (Unknown::Waiting, !queues.contains_key(queue_arn)),
+                (Unknown::Runs, !has_runs),
+            ]
+            .into_iter()
+            .filter_map(|(part, is_unknown)| is_unknown.then_some(part))
+            .collect(),
         }
     });
-    Ok((facts.collect(), unknown))
+    (facts.collect(), faults)
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
-fn whole(number: f64) -> u64 {
-    number.round() as u64
+/// The answer, or nothing and the reason.
+fn or_nothing<T: Default>(answer: Answer<T>, faults: &mut Vec<Fault>) -> T {
+    answer.unwrap_or_else(|fault| {
+        faults.push(fault);
+        T::default()
+    })
 }
 
-/// The attributes of the retry queues, and of the queues that are attached, by ARN.
-async fn queues(aws: &Aws, attached: &[Attached]) -> Answer<HashMap<String, QueueAttributes>> {
+/// The attributes of the retry queues, and of the queues that are attached, by ARN, and why others are not known.
+async fn queues(
+    aws: &Aws,
+    attached: &[Attached],
+) -> (HashMap<String, QueueAttributes>, Vec<Fault>) {
     let retry_queues = attached.iter().map(|it| it.queue_arn.as_str());
     let sources = attached.iter().map(|it| it.arn.as_str()).filter(|arn| is_queue(arn));
     let retry_queues: BTreeSet<_> = retry_queues.collect();
     let all: BTreeSet<_> = retry_queues.iter().copied().chain(sources).collect();
     let queues = join_all(all.into_iter().map(|arn| reads::queue(aws, arn))).await;
-    let known = |Queue { arn, attributes, .. }: Queue| match attributes {
-        Ok(Some(attributes)) => Some(Ok((arn, attributes))),
-        // Without its source, a retry queue still has what waits.
-        _ if !retry_queues.contains(arn.as_str()) => None,
-        Ok(None) => {
-            let missing =
-                Fault::of("sqs:GetQueueAttributes", &arn, "NonExistentQueue", "no such queue");
-            Some(Err(missing))
+    let (mut known, mut faults) = (HashMap::new(), Vec::new());
+    for Queue { arn, attributes, .. } in queues {
+        match attributes {
+            Ok(Some(attributes)) => drop(known.insert(arn, attributes)),
+            // Without its source, a retry queue still has what waits.
+            _ if !retry_queues.contains(arn.as_str()) => {}
+            Ok(None) => {
+                let action = "sqs:GetQueueAttributes";
+                faults.push(Fault::of(action, &arn, "NonExistentQueue", "no such queue"));
+            }
+            Err(fault) => faults.push(fault),
         }
-        Err(fault) => Some(Err(fault)),
-    };
-    queues.into_iter().filter_map(known).collect()
+    }
+    (known, faults)
 }
 
 /// The items of these functions in the ledger, by key.

@@ -1,6 +1,9 @@
 //! The metrics of CloudWatch that `comeback status` reads.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use comeback_core::{
     Timestamp, arn::FunctionArn, emf::NAMESPACE, metric, reason::Reason, target::Target,
@@ -13,7 +16,7 @@ use crate::{
         Aws,
         metrics::{MAXIMUM, Query, metric_data, metric_points},
     },
-    operate::status::rules::{Flow, at_lambda},
+    operate::status::rules::{Flow, Runs, at_lambda, whole},
 };
 
 /// The time range of the current state.
@@ -30,8 +33,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Metric {
-    RecentRuns,
-    RecentErrors,
     Throttles,
     LambdaAge,
     Runs,
@@ -50,10 +51,7 @@ pub async fn metrics(
     let until = next_minute(now);
     let mut found = HashMap::new();
     for (length, kinds) in [
-        (
-            RECENT,
-            vec![Metric::RecentRuns, Metric::RecentErrors, Metric::Throttles, Metric::LambdaAge],
-        ),
+        (RECENT, vec![Metric::Throttles, Metric::LambdaAge]),
         (HOUR, vec![Metric::Runs, Metric::Errors, Metric::Retried, Metric::Oldest]),
         (DAY, (0..Reason::ALL.len()).map(Metric::Dead).collect()),
     ] {
@@ -71,6 +69,30 @@ pub async fn metrics(
     Ok(found)
 }
 
+/// The runs that say how a function is now, by its place.
+pub async fn recent(
+    aws: &Aws,
+    attached: &[Attached],
+    now: Timestamp,
+) -> Answer<HashMap<usize, Runs>> {
+    let until = next_minute(now);
+    let all = attached.iter().enumerate();
+    let all = all.flat_map(|it| [Metric::Runs, Metric::Errors].map(|kind| (it, kind)));
+    let asked = all.flat_map(|((nth, it), kind)| {
+        queries(it, kind, RECENT).into_iter().map(move |query| ((nth, kind), query))
+    });
+    let mut minutes: HashMap<usize, BTreeMap<i64, Runs>> = HashMap::new();
+    let from = earlier(until, RECENT);
+    for ((nth, kind), points) in metric_points(aws, asked.collect(), from, until).await? {
+        for (at, value) in points {
+            let runs = minutes.entry(nth).or_default().entry(at).or_default();
+            let sum = if kind == Metric::Runs { &mut runs.invocations } else { &mut runs.errors };
+            *sum += whole(value);
+        }
+    }
+    Ok(minutes.into_iter().map(|(nth, minutes)| (nth, Runs::recent(minutes))).collect())
+}
+
 /// The queries for a metric over this length of time. The period is a minute, or an hour for a day. The runs of a queue
 /// are those of its consumers.
 fn queries(attached: &Attached, kind: Metric, length: Duration) -> Vec<Query> {
@@ -85,8 +107,8 @@ fn queries(attached: &Attached, kind: Metric, length: Duration) -> Vec<Query> {
     let name = Target::parse(arn).map_or(arn.to_owned(), |target| target.name().to_owned());
     let target = || vec![("Target", name.clone())];
     let metrics = match kind {
-        Metric::RecentRuns | Metric::Runs => of_lambda("Invocations"),
-        Metric::RecentErrors | Metric::Errors => of_lambda("Errors"),
+        Metric::Runs => of_lambda("Invocations"),
+        Metric::Errors => of_lambda("Errors"),
         Metric::Throttles => of_lambda("Throttles"),
         Metric::LambdaAge if is_queue(arn) => Vec::new(),
         Metric::LambdaAge => of_lambda("AsyncEventAge"),
@@ -172,11 +194,7 @@ mod tests {
         let imports = "arn:aws:sqs:us-east-1:123456789012:imports".to_owned();
         for (arn, kind, expected) in [
             (&latest, Metric::Runs, "Invocations FunctionName=orders".to_owned()),
-            (
-                &live,
-                Metric::RecentErrors,
-                "Errors FunctionName=orders Resource=orders:live".to_owned(),
-            ),
+            (&live, Metric::Errors, "Errors FunctionName=orders Resource=orders:live".to_owned()),
             (&live, Metric::Retried, "Invoked Target=orders".to_owned()),
             (&imports, Metric::Retried, "Invoked Target=sqs:imports".to_owned()),
             (

@@ -1,6 +1,6 @@
 //! The state of each function: whether it fails, how many events wait, and how its events ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use comeback_core::Timestamp;
 use schemars::JsonSchema;
@@ -18,6 +18,8 @@ pub enum State {
     Failing,
     /// Of a queue: none of its consumers receives from it.
     Stopped,
+    /// It could not be read whether runs fail.
+    Unknown,
     /// Fewer failed, or it is not known of how many runs.
     SomeFail,
     /// Lambda had no concurrency for it lately, so its events queue up at Lambda, or its messages in the queue.
@@ -68,6 +70,18 @@ pub struct Facts {
     pub paused_since: Option<Timestamp>,
     /// When the next event is due, if there is a register.
     pub next_due: Option<Timestamp>,
+    /// What could not be read. Its numbers are 0.
+    pub unknown: BTreeSet<Unknown>,
+}
+
+/// A part of the facts that could not be read.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unknown {
+    /// How many events wait.
+    Waiting,
+    /// All that CloudWatch counts.
+    Runs,
 }
 
 #[derive(Clone, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
@@ -87,6 +101,27 @@ pub struct InSource {
 pub struct Runs {
     pub invocations: u64,
     pub errors: u64,
+}
+
+impl Runs {
+    /// The runs that say how a function is now: those of the latest minute in which any began if none of these failed,
+    /// and otherwise all. So a function that was repaired is not failing because of what failed before.
+    pub fn recent(minutes: BTreeMap<i64, Self>) -> Self {
+        let mut ran = minutes.values().rev().filter(|it| it.invocations > 0);
+        if let Some(latest) = ran.next().filter(|it| it.errors == 0) {
+            return *latest;
+        }
+        minutes.values().fold(Self::default(), |sum, it| Self {
+            invocations: sum.invocations + it.invocations,
+            errors: sum.errors + it.errors,
+        })
+    }
+}
+
+/// CloudWatch's count, which is a floating-point number.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+pub fn whole(number: f64) -> u64 {
+    number.round() as u64
 }
 
 impl Facts {
@@ -122,6 +157,8 @@ impl Facts {
         let is_stuck = invocations == 0 && not_begun.is_some_and(|events| events > 0);
         if self.down_since.is_some() {
             State::Down
+        } else if self.unknown.contains(&Unknown::Runs) {
+            State::Unknown
         } else if errors > 0 && self.has_runs() && errors >= invocations.div_ceil(2) {
             State::Failing
         } else if self.is_stopped() {
@@ -180,9 +217,7 @@ pub fn at_lambda(mut counts: Vec<(i64, Flow, f64)>) -> u64 {
         }
         least = least.min(there);
     }
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
-    let number = (there - least).round() as u64;
-    number
+    whole(there - least)
 }
 
 #[cfg(test)]
@@ -202,6 +237,20 @@ mod tests {
             (vec![(2, Received, 5.0), (0, Runs, 40.0), (1, Runs, 10.0), (2, Runs, 2.0)], 3),
         ] {
             assert_eq!(at_lambda(counts.clone()), expected, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn a_function_that_was_repaired_is_judged_by_its_latest_minute() {
+        let runs = |invocations, errors| Runs { invocations, errors };
+        for (minutes, expected) in [
+            (vec![], runs(0, 0)),
+            (vec![(1, runs(9, 9)), (2, runs(4, 0))], runs(4, 0)),
+            (vec![(1, runs(9, 9)), (2, runs(4, 0)), (3, runs(0, 0))], runs(4, 0)),
+            (vec![(1, runs(9, 9)), (2, runs(4, 1))], runs(13, 10)),
+            (vec![(1, runs(5, 0)), (2, runs(4, 4))], runs(9, 4)),
+        ] {
+            assert_eq!(Runs::recent(minutes.iter().copied().collect()), expected, "{minutes:?}");
         }
     }
 

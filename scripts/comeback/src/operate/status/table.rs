@@ -9,7 +9,7 @@ use crate::{
         fault::Fault,
         names::{is_queue, target_name},
     },
-    operate::status::rules::{Facts, State},
+    operate::status::rules::{Facts, State, Unknown},
     paint::{Line, Style},
     tables::fitting,
     text::{count, counted, due, span},
@@ -30,7 +30,7 @@ pub fn title(handler: &str, facts: &[Facts], letters: Option<u64>) -> String {
 pub fn report(
     title: String,
     facts: &[Facts],
-    unknown: Option<&Fault>,
+    unknown: &[Fault],
     now: Timestamp,
     width: Option<usize>,
 ) -> Vec<Line> {
@@ -51,12 +51,16 @@ pub fn report(
         [
             target_name(&facts.function).into_owned(),
             state(facts, now),
-            count(facts.waiting()),
-            letters(facts),
+            or_unknown(facts, Unknown::Waiting, || count(facts.waiting())),
+            or_unknown(facts, Unknown::Runs, || letters(facts)),
             facts.next_due.map_or(String::new(), |at| due(at, now)),
             backlog(facts),
-            [facts.hour.invocations, facts.hour.errors, facts.retried].map(count).join(", "),
-            [facts.in_flight, facts.delayed, facts.due].map(count).join(" / "),
+            or_unknown(facts, Unknown::Runs, || {
+                [facts.hour.invocations, facts.hour.errors, facts.retried].map(count).join(", ")
+            }),
+            or_unknown(facts, Unknown::Waiting, || {
+                [facts.in_flight, facts.delayed, facts.due].map(count).join(" / ")
+            }),
             facts.oldest_seconds.map_or(String::new(), span),
         ]
     };
@@ -67,11 +71,14 @@ pub fn report(
         let text = "Functions that share a queue show the numbers of the queue.";
         lines.push(Line::of(Style::Faint, text));
     }
-    if let Some(fault) = unknown {
-        let text = format!("Circuits, pauses and due times are not known: {fault}");
-        lines.push(Line::of(Style::Bad, text));
-    }
+    let why = unknown.iter().map(|fault| format!("Some of this is not known: {fault}"));
+    lines.extend(why.map(|text| Line::of(Style::Bad, text)));
     lines
+}
+
+/// A part of the facts, or that it is not known.
+fn or_unknown(facts: &Facts, part: Unknown, text: impl FnOnce() -> String) -> String {
+    if facts.unknown.contains(&part) { "unknown".to_owned() } else { text() }
 }
 
 pub fn state(facts: &Facts, now: Timestamp) -> String {
@@ -80,6 +87,7 @@ pub fn state(facts: &Facts, now: Timestamp) -> String {
         State::Down => "down",
         State::Failing => "failing",
         State::Stopped => "stopped",
+        State::Unknown => "unknown",
         State::SomeFail => "some fail",
         State::Throttled => "throttled",
         State::Paused => "",
@@ -159,7 +167,7 @@ mod tests {
         ];
         let title = |letters| title("retries", &facts, letters);
         let at = Timestamp::UNIX_EPOCH;
-        let text = |width| texts(&report(title(Some(1)), &facts, None, at, width));
+        let text = |width| texts(&report(title(Some(1)), &facts, &[], at, width));
         let wide = text(None);
         assert_eq!(wide[0], "retries: 2 functions, 1 dead letter now");
         assert_eq!(title(None), "retries: 2 functions");
@@ -221,7 +229,7 @@ mod tests {
         let facts = [throttled, stuck];
         let title = title("retries", &facts, None);
         assert_eq!(title, "retries: 1 function, 1 queue");
-        let lines = texts(&report(title, &facts, None, Timestamp::UNIX_EPOCH, Some(100)));
+        let lines = texts(&report(title, &facts, &[], Timestamp::UNIX_EPOCH, Some(100)));
         assert!(lines[2].contains("throttled") && lines[2].contains("340 throttles"), "{lines:?}");
         assert!(lines[3].contains("sqs:imports") && lines[3].contains("9 messages"), "{lines:?}");
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use comeback_core::{Timestamp, duration, time};
+use comeback_core::{Timestamp, time};
 
-use crate::operate::waiting::rules::Selection;
+use crate::{operate::waiting::rules::Selection, typed::duration};
 
 /// Filters on events. All filters must match. A repeatable filter matches if one of its values does.
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ pub enum DueBefore {
 
 impl DueBefore {
     fn parse(text: &str) -> Result<Self, &'static str> {
-        let duration = duration::parse(text).map(Self::In);
+        let duration = duration(text).ok().map(Self::In);
         duration.or_else(|| time::parse(text).map(Self::At)).ok_or(
             "expected a time such as 2026-05-01T12:00:00Z, or a duration such as 90s, 15m or 24h",
         )

@@ -20,7 +20,7 @@ use crate::{
     life::lives,
     operate::{
         handler_log::collected_lines,
-        options::{Named, SystemOptions, find, one_of},
+        options::{Named, SystemOptions, find, one_of, refuse_unknown},
         waiting::{
             filter::Filter,
             register::DynamoRegister,
@@ -159,7 +159,11 @@ async fn read(
         events.for_each(|event| found.add(event, args, &selection));
         ("log", read.and_then(Result::err))
     };
-    found.is_partial |= !goes_on();
+    // The log has no more than what was decided in the last day.
+    found.is_partial |= !goes_on() || unknown.is_some();
+    if found.selected == 0 {
+        refuse_unknown(&aws, &selection.failures.functions).await?;
+    }
     let region = aws.region;
     Ok(Read { found, handler: name, region, source, unknown, at })
 }

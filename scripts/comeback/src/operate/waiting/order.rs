@@ -7,6 +7,8 @@ use serde::Serialize;
 use crate::{
     account::fault::Answer,
     failure::Failure,
+    filter::NEEDS_ALL,
+    notice::Notice,
     operate::{
         options::{OrderOptions, SystemOptions},
         waiting::{
@@ -18,20 +20,29 @@ use crate::{
     paint::{Line, Style},
     shell::{Outcome, Shell, confirm, progress, spinner, uninterrupted},
     text::events,
+    typed::{Rate, rate},
     untrusted,
 };
 
 #[derive(Debug, clap::Args)]
 pub struct OrderArgs {
-    /// The most events a second [default: as many as possible].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub rate: Option<u32>,
+    /// The most events, such as 20, 0.5/s or 90/m [default: as many as possible].
+    #[arg(long, value_name = "NUMBER[/UNIT]", value_parser = rate)]
+    pub rate: Option<Rate>,
     #[command(flatten)]
     pub options: OrderOptions,
     #[command(flatten)]
     pub filter: Filter,
     #[command(flatten)]
     pub system: SystemOptions,
+}
+
+/// Refuses to give everything up, unless somebody said so.
+pub fn refuse_everything(order: Order, selection: &Selection, all: bool) -> Result<(), Failure> {
+    if order == Order::Cancel && !all && *selection == Selection::default() {
+        return Err(NEEDS_ALL.into());
+    }
+    Ok(())
 }
 
 /// The document of `--json`.
@@ -81,11 +92,16 @@ impl Selected {
 
     pub async fn carry_out(
         &self,
-        rate: Option<u32>,
+        rate: Option<Rate>,
         goes_on: impl FnMut(&Tally) -> bool,
     ) -> (Tally, Answer<()>) {
         let Self { order, register, selection, parts } = self;
         carry_out(*order, selection, parts, rate, register, goes_on).await
+    }
+
+    /// Refuses names that nothing has, once nothing was found by them.
+    pub async fn refuse_unknown(&self) -> Result<(), Failure> {
+        self.register.refuse_unknown(&self.selection.failures.functions).await
     }
 
     pub fn document(&self, plan: Option<Plan>) -> OrderJson {
@@ -95,8 +111,9 @@ impl Selected {
 }
 
 pub async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let OrderOptions { yes, dry_run, json: is_json } = args.options;
+    let OrderOptions { all, yes, dry_run, json: is_json } = args.options;
     let selection = args.filter.selection((shell.now)());
+    refuse_everything(order, &selection, all)?;
     let selected = Selected::find(order, selection, &args.system, shell.now).await?;
     let goes_on = uninterrupted()?;
     let mut plan = None;
@@ -118,6 +135,9 @@ pub async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outc
         plan = Some(planned);
     }
     let planned = plan.as_ref().map_or(0, Plan::all);
+    if plan.is_some() && planned == 0 {
+        selected.refuse_unknown().await?;
+    }
     let mut document = selected.document(plan);
     if let Some(plan) = &document.plan {
         if !is_json {
@@ -143,13 +163,24 @@ pub async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outc
     let (tally, ended) = carried_out.await;
     bar.finish_and_clear();
     let is_stuck = tally.failed + tally.not_shown > 0;
+    if tally.is_nothing() && goes_on() {
+        selected.refuse_unknown().await?;
+    }
     if is_json {
         document.interrupted = !goes_on();
         document.error = ended.as_ref().err().map(ToString::to_string);
         document.done = Some(tally);
         shell.print_json(&document).await?;
     } else {
-        shell.print_notices(&tally.notices(order)).await?;
+        let mut notices = tally.notices(order);
+        if !goes_on() {
+            let done = tally.ordered() + tally.too_late + tally.failed;
+            notices.push(Notice::stopped(&match planned.saturating_sub(done) {
+                0 => "an unknown number of events".to_owned(),
+                left => events(left),
+            }));
+        }
+        shell.print_notices(&notices).await?;
     }
     ended?;
     Ok(match () {

@@ -25,7 +25,7 @@ use crate::{
     aws::{Aws, attached::qualified, changes, fault, reads::functions},
     failure::Failure,
     operate::{
-        options::{SystemOptions, find},
+        options::{SystemOptions, find, refuse_unknown},
         waiting::rules::{
             Page, Partition, Register,
             pauses::{Known, NotKnown, Pause, to_pause, to_resume, unqualified},
@@ -65,6 +65,11 @@ impl DynamoRegister {
         };
         let dynamodb = aws.dynamodb_of(&handler);
         Ok(Self { aws, dynamodb, table, handler })
+    }
+
+    /// Refuses names of functions and queues that nothing has, once nothing was found by them.
+    pub async fn refuse_unknown(&self, wanted: &[String]) -> Result<(), Failure> {
+        refuse_unknown(&self.aws, wanted).await
     }
 
     pub fn handler(&self) -> &str {

@@ -326,7 +326,7 @@ async fn carry_out(live: Shared, command: Command, job: u64) -> Result<Vec<Notic
             let queue = live.dead_letters().await?;
             let policies = queue.policies_for(&order.action).await?;
             let order = dead_letters::Order { policies, ..order };
-            let pace = dead_letters::Pace { letters_per_second: None, batches: BATCHES };
+            let pace = dead_letters::Pace { rate: None, batches: BATCHES };
             let goes_on = |tally: &dead_letters::Tally| progress(&live, job, tally.done());
             let (tally, ended) = dead_letters::carry_out(&order, pace, &queue, goes_on).await;
             drop(turn);

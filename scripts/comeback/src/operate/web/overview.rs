@@ -257,7 +257,10 @@ fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Ti
     let name = &*target_name(&facts.function);
     let class = match facts.state() {
         FunctionState::Down | FunctionState::Failing | FunctionState::Stopped => "bad",
-        FunctionState::SomeFail | FunctionState::Throttled | FunctionState::Paused => "waits",
+        FunctionState::Unknown
+        | FunctionState::SomeFail
+        | FunctionState::Throttled
+        | FunctionState::Paused => "waits",
         FunctionState::Recovering | FunctionState::Waiting => "busy",
         FunctionState::Well => "good",
         FunctionState::Idle => "faint",

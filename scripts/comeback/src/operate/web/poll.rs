@@ -96,7 +96,7 @@ impl Live {
         let functions = functions(aws).await?;
         let handler = only(&functions, handler.as_deref())?;
         let attached: Vec<Attached> = attached(aws, &handler, &functions).await?;
-        let (facts, unknown) = gather(aws, &handler, &attached, (self.now)()).await?;
+        let (facts, unknown) = gather(aws, &handler, &attached, (self.now)()).await;
         let letters = self.dead_letters().await.map(|queue| queue.visible + queue.hidden);
         let at = (self.now)();
         let mut seen = self.seen();
@@ -111,7 +111,7 @@ impl Live {
         seen.tenants = tenants.collect();
         seen.handler = Some(handler);
         seen.snapshot = Snapshot { at: Some(at), functions: facts, letters: letters?, standings };
-        unknown.map_or(Ok(()), |fault| Err(fault.into()))
+        unknown.into_iter().next().map_or(Ok(()), |fault| Err(fault.into()))
     }
 
     async fn read_register(&self) -> Result<(), Failure> {

@@ -91,7 +91,7 @@ pub enum StayReason {
 
 impl StayReason {
     /// Whether the order is about the letter.
-    pub(super) fn is_selected(self) -> bool {
+    pub fn is_selected(self) -> bool {
         !matches!(self, Self::NotSelected | Self::Newer)
     }
 

@@ -21,7 +21,10 @@ use super::{
     tally::Tally,
 };
 
-use crate::account::fault::{Answer, Fault, with_backoff};
+use crate::{
+    account::fault::{Answer, Fault, with_backoff},
+    typed::Rate,
+};
 
 /// How long letters are hidden while they are processed. If the program is killed, they stay hidden until then.
 pub const WORK_HOLD: Duration = Duration::from_mins(1);
@@ -42,7 +45,7 @@ const FAULTS_MAX: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     /// The most letters to redrive in a second. Those that stay don't count.
-    pub letters_per_second: Option<f64>,
+    pub rate: Option<Rate>,
     /// The number of batches of ten to redrive concurrently. If the program is killed, that many may be redriven twice.
     pub batches: usize,
 }
@@ -50,7 +53,7 @@ pub struct Pace {
 impl Pace {
     /// Whether a set of batches takes longer than a second.
     fn is_slow(self) -> bool {
-        self.letters_per_second.is_some_and(|rate| rate < (BATCH_MAX * self.batches) as f64)
+        self.rate.is_some_and(|rate| rate.per_second() < (BATCH_MAX * self.batches) as f64)
     }
 
     /// The number of concurrent receives.
@@ -60,7 +63,7 @@ impl Pace {
 
     /// The number of redrives to make at the same time: those of a second, in whole ones.
     fn at_once(self) -> Option<usize> {
-        self.letters_per_second.map(|rate| (rate as usize).max(1))
+        self.rate.map(|rate| (rate.per_second() as usize).max(1))
     }
 }
 
@@ -183,8 +186,8 @@ impl<A: DeadLetterQueue> Work<'_, A> {
 
     async fn redrive(&mut self, sends: Vec<(Letter, Redrive)>, received_at: Timestamp) {
         let (letters, redrives): (Vec<_>, Vec<_>) = sends.into_iter().unzip();
-        if let Some(rate) = self.pace.letters_per_second {
-            let turn = Duration::from_secs_f64(letters.len() as f64 / rate);
+        if let Some(rate) = self.pace.rate {
+            let turn = rate.time_of(letters.len());
             self.next_at = later(self.aws.now(), turn);
         }
         let answers = self.aws.redrive(&redrives).await;
@@ -277,8 +280,8 @@ fn is_fresh(received_at: Timestamp, now: Timestamp) -> bool {
 
 /// Receives the next batches. At a slow pace, these are only as many letters as can be redriven while they are fresh.
 async fn receive<A: DeadLetterQueue>(aws: &A, pace: Pace) -> Answer<Batch> {
-    let in_time = |rate: f64| rate * LETTER_AGE_MAX.as_secs_f64();
-    let max = pace.letters_per_second.map_or(BATCH_MAX, |rate| in_time(rate) as usize);
+    let in_time = |rate: Rate| rate.per_second() * LETTER_AGE_MAX.as_secs_f64();
+    let max = pace.rate.map_or(BATCH_MAX, |rate| in_time(rate) as usize);
     let received_at = aws.now();
     let receive = || aws.receive(max.clamp(1, BATCH_MAX), WORK_HOLD);
     let calls = (0..pace.receives()).map(|_| with_backoff(aws, receive));
@@ -304,7 +307,7 @@ mod tests {
         },
     };
 
-    const PACE: Pace = Pace { letters_per_second: None, batches: 1 };
+    const PACE: Pace = Pace { rate: None, batches: 1 };
 
     fn redrive() -> Action {
         Action::Redrive { to: None, set: Vec::new(), payload: None }
@@ -418,7 +421,7 @@ mod tests {
                 .set_attempts(|number| if number % (letters as u64 / wanted) == 0 { 9 } else { 1 });
             let mut order = order(&queue, redrive());
             order.selection.attempts = Some(9..=9);
-            let pace = Pace { letters_per_second: Some(rate), batches: 1 };
+            let pace = Pace { rate: Rate::new(rate), batches: 1 };
             let (tally, ended) = run(&queue, &order, pace);
             let left = letters - wanted as usize;
             assert_eq!((ended, tally.done(), queue.visible()), (Ok(()), wanted, left), "{rate}");
@@ -430,7 +433,7 @@ mod tests {
     #[test]
     fn a_letter_whose_turn_is_late_is_visible_while_it_waits() {
         let queue = StandIn::with(3);
-        let pace = Pace { letters_per_second: Some(0.01), batches: 1 };
+        let pace = Pace { rate: Rate::new(0.01), batches: 1 };
         let order = order(&queue, redrive());
         let (mut rounds, mut visible) = (0, 0);
         let (tally, _) = block_on(carry_out(&order, pace, &queue, |_| {
@@ -451,7 +454,7 @@ mod tests {
         queue.rival_from.set(Some(later(queue.now(), WORK_HOLD)));
         let mut order = order(&queue, redrive());
         order.selection.attempts = Some(1..=u32::MAX);
-        let pace = Pace { letters_per_second: Some(0.05), batches: 1 };
+        let pace = Pace { rate: Rate::new(0.05), batches: 1 };
         let (tally, ended) = run(&queue, &order, pace);
         assert_eq!((ended, tally.done()), (Ok(()), 4));
         assert!(queue.slept.get() >= WORK_HOLD, "{:?}", queue.slept.get());

@@ -20,7 +20,10 @@ use super::{
     visit::Pages,
 };
 
-use crate::account::fault::{Answer, with_backoff};
+use crate::{
+    account::fault::{Answer, with_backoff},
+    typed::Rate,
+};
 
 /// How long an order is kept: the longest time for which SQS keeps its message.
 const KEEP: Duration = Duration::from_hours(14 * 24);
@@ -34,12 +37,12 @@ pub async fn carry_out<R: Register>(
     order: Order,
     selection: &Selection,
     parts: &[Partition],
-    events_per_second: Option<u32>,
+    rate: Option<Rate>,
     register: &R,
     goes_on: impl FnMut(&Tally) -> bool,
 ) -> (Tally, Answer<()>) {
     let mut work = Work { order, register, done: HashSet::new(), tally: Tally::default() };
-    let ended = work.until_the_end(selection, parts, events_per_second, goes_on).await;
+    let ended = work.until_the_end(selection, parts, rate, goes_on).await;
     (work.tally, ended)
 }
 
@@ -56,10 +59,11 @@ impl<R: Register> Work<'_, R> {
         &mut self,
         selection: &Selection,
         parts: &[Partition],
-        events_per_second: Option<u32>,
+        rate: Option<Rate>,
         mut goes_on: impl FnMut(&Tally) -> bool,
     ) -> Answer<()> {
-        let batch_max = events_per_second.map_or(CALLS_MAX, |rate| CALLS_MAX.min(rate as usize));
+        let of_a_second = |rate: Rate| (rate.per_second() as usize).clamp(1, CALLS_MAX);
+        let batch_max = rate.map_or(CALLS_MAX, of_a_second);
         let mut pages = Pages::of(parts);
         while let Some(mut events) = pages.next(self.register).await? {
             events.retain(|event| selection.matches(event) && self.done.insert(hash(event)));
@@ -69,10 +73,9 @@ impl<R: Register> Work<'_, R> {
                 if !goes_on(&self.tally) {
                     return Ok(());
                 }
-                if let Some(rate) = events_per_second {
-                    let wanted = Duration::from_secs_f64(batch.len() as f64 / f64::from(rate));
+                if let Some(rate) = rate {
                     let taken = between(began, self.register.now());
-                    self.register.sleep(wanted.saturating_sub(taken)).await;
+                    self.register.sleep(rate.time_of(batch.len()).saturating_sub(taken)).await;
                 }
             }
         }
@@ -140,9 +143,9 @@ mod tests {
 
     const ALL: [Partition; 1] = [Partition::Segment(0, 1)];
 
-    fn retry(register: &StandIn, per_second: Option<u32>) -> Tally {
+    fn retry(register: &StandIn, rate: Option<Rate>) -> Tally {
         let all = Selection::default();
-        let done = carry_out(Order::Retry, &all, &ALL, per_second, register, |_| true);
+        let done = carry_out(Order::Retry, &all, &ALL, rate, register, |_| true);
         let (tally, ended) = done.now_or_never().unwrap();
         ended.unwrap();
         tally
@@ -197,7 +200,7 @@ mod tests {
     #[test]
     fn the_rate_is_kept_and_an_interruption_ends_the_work() {
         let register = StandIn::of((0..25).map(|nth| event(&nth.to_string(), nth)));
-        retry(&register, Some(10));
+        retry(&register, Rate::new(10.0));
         assert_eq!(between(second(0), register.now()), Duration::from_millis(2500));
 
         let register = StandIn::of((0..100).map(|nth| event(&nth.to_string(), nth)));

@@ -1,21 +1,16 @@
 //! Pauses: what may be paused, and how the pauses are listed.
 
-use std::collections::BTreeSet;
-
 use comeback_core::{
     Timestamp,
-    arn::{FunctionArn, Home, QueueArn},
+    arn::{FunctionArn, Home},
     settings::Targets,
     target::Target,
 };
 
-use crate::{
-    account::{
-        function::Function,
-        handlers::{named_queues, named_targets},
-        names::target_name,
-    },
-    typed::nearest,
+use crate::account::{
+    function::Function,
+    known::{Names, advice},
+    names::target_name,
 };
 
 /// A target whose retries are held back. It need not exist.
@@ -37,27 +32,17 @@ pub enum NotKnown {
     Qualifier { name: String, others: Vec<String> },
 }
 
-fn advice(nearest: Option<&str>) -> String {
-    nearest.map_or(String::new(), |nearest| format!("; did you mean {nearest}?"))
-}
-
 /// The functions and queues that a retry handler may retry.
 pub struct Known {
     home: Option<Home>,
-    /// The functions of its account and region, and what its settings name, as settings have it.
-    names: BTreeSet<String>,
+    names: Names,
     targets: Targets,
 }
 
 impl Known {
     /// `targets` are those of the handler's settings.
     pub fn of(handler: &Function, functions: &[Function], targets: Targets) -> Self {
-        let others = functions.iter().filter(|function| function.arn != handler.arn);
-        let mut names: BTreeSet<_> = others.map(|function| function.name().to_owned()).collect();
-        names.extend(named_targets(&handler.environment));
-        let queues = named_queues(handler).into_keys();
-        names
-            .extend(queues.filter_map(|arn| Some(QueueArn::parse(&arn)?.target_name().to_owned())));
+        let names = Names::of(functions).without(handler.name());
         Self { home: FunctionArn::parse(&handler.arn).map(|arn| arn.home()), names, targets }
     }
 
@@ -70,16 +55,16 @@ impl Known {
         };
         let is_known = target.as_ref().is_some_and(|target| match target {
             Target::Function(function) if self.home.as_ref() == Some(&function.home()) => {
-                self.names.contains(function.name())
+                self.names.has(function.name())
             }
             Target::Function(_) => is_allowed(target),
-            Target::Queue(queue) => self.names.contains(queue.target_name()) || is_allowed(target),
+            Target::Queue(queue) => self.names.has(queue.target_name()) || is_allowed(target),
         });
         if is_known {
             return Ok(());
         }
         let meant = target.as_ref().map_or(name, Target::name);
-        let nearest = nearest(meant, self.names.iter().map(String::as_str)).map(str::to_owned);
+        let nearest = self.names.nearest(meant);
         let name = name.to_owned();
         Err(if name.contains('*') {
             NotKnown::Pattern { name, nearest }

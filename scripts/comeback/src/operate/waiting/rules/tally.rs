@@ -68,6 +68,11 @@ impl Tally {
         self.ordered.values().sum()
     }
 
+    /// Whether no event was selected.
+    pub fn is_nothing(&self) -> bool {
+        self.ordered() + self.too_late + self.failed == 0
+    }
+
     pub fn notices(&self, order: Order) -> Vec<Notice> {
         let what = |number| match (order, number) {
             (Order::Retry, 1) => "comes back now",
