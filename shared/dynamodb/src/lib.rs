@@ -261,8 +261,8 @@ impl ClaimTable {
     }
 
     /// Queries the first `count` items of an index that have an attribute `with`, under a partition key and with a sort
-    /// key greater than `after`. The first call reads `count` items. If some lack the attribute, each further call reads
-    /// more. Items behind many thousands without the attribute are not found.
+    /// key greater than `after`. The first call reads `count` items, and each further one more, if some lack the
+    /// attribute. Items behind many thousands without it are not found.
     pub async fn first(
         &self,
         index: &str,
