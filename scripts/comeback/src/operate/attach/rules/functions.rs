@@ -57,8 +57,10 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let not_allowed = || Refusal::NotAllowed { handler: handler.name().to_owned() };
     let failed = FunctionArn::parse(&record).map(Target::Function).ok_or_else(not_allowed)?;
     let records = bucket.map(|bucket| bucket.name.as_str());
-    let settings = settings_with(handler, &failed, queue.name(), &[], order.transparent, records)?;
     let tagged = Previous::read(&facts.tags, qualifier);
+    let own_before = tagged.as_ref().and_then(|it| it.transparent.as_deref());
+    let transparent = (order.transparency(), own_before);
+    let settings = settings_with(handler, &failed, queue.name(), &[], transparent, records)?;
     let mut before = tagged.clone().unwrap_or_else(|| Previous {
         queue: queue.name().to_owned(),
         had_config: config.is_some(),
@@ -70,6 +72,7 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     });
     // `detach` also restores what this command adds to a function that is attached already.
     before.settings |= settings.is_listed;
+    before.transparent = before.transparent.filter(|_| !order.envelope);
     before.transparent = before.transparent.or_else(|| settings.transparent_before.clone());
     before.records = before.records.or_else(|| records.map(str::to_owned));
     before.listed |= settings.bucket_is_listed;

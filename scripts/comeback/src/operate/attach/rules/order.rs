@@ -27,6 +27,10 @@ pub struct Order {
     /// handler's ledger.
     #[arg(long, requires = "function")]
     pub transparent: bool,
+    /// Re-invoke the function with an envelope again, although it was attached with --transparent. What waits goes on
+    /// from the attempt that it is at.
+    #[arg(long, requires = "function", conflicts_with = "transparent")]
+    pub envelope: bool,
     /// Send the function's failure records to this bucket, which notifies the retry queue: no record is too large for a
     /// bucket. The bucket must exist, in the handler's account and region.
     #[arg(long, value_name = "BUCKET", requires = "function", value_parser = bucket)]
@@ -34,6 +38,11 @@ pub struct Order {
 }
 
 impl Order {
+    /// Whether the function is to be re-invoked without an envelope; `None` leaves that as it is.
+    pub fn transparency(&self) -> Option<bool> {
+        (self.transparent || self.envelope).then_some(self.transparent)
+    }
+
     /// The alias or version to attach; `None` is the function itself.
     pub fn qualifier(&self) -> Option<&str> {
         self.function.as_ref()?.1.as_deref()

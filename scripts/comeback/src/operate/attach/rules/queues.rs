@@ -143,7 +143,7 @@ pub fn attach_queue(facts: &QueueFacts, order: &Order) -> Result<Plan, Refusal> 
         .iter()
         .filter(|it| retry_queues.get(&it.queue).map(String::as_str) == Some(handler.name()));
     let mapped: Vec<_> = mapped.map(|it| last(&it.queue)).collect();
-    let settings = settings_with(handler, &target, retry.name(), &mapped, false, None)?;
+    let settings = settings_with(handler, &target, retry.name(), &mapped, (None, None), None)?;
     let source_queue = facts.source_queue(attributes);
     let admission = admission(handler, &source_queue)?;
     if Previous::read(&facts.tags, None).is_none() {

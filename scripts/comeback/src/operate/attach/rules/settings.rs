@@ -39,15 +39,15 @@ pub struct Change {
     pub bucket_is_listed: bool,
 }
 
-/// Changes the handler's variables so that they allow a target, make it transparent on request, and have its records
-/// read from a bucket. A queue is bound to its retry queue. With the first binding, the `mapped` retry queues need one,
-/// too.
+/// Changes the handler's variables so that they allow a target, and have its records read from a bucket. On request,
+/// the target becomes transparent, or has again what was there before. A queue is bound to its retry queue. With the
+/// first binding, the `mapped` retry queues need one, too.
 pub fn settings_with(
     handler: &Function,
     target: &Target,
     queue: &str,
     mapped: &[&str],
-    transparent: bool,
+    (transparent, own_before): (Option<bool>, Option<&str>),
     bucket: Option<&str>,
 ) -> Result<Change, Refusal> {
     let name = || handler.name().to_owned();
@@ -63,13 +63,23 @@ pub fn settings_with(
         list(&mut environment, &settings, target, (queue, mapped), &home);
     }
     let is_listed = environment != handler.environment;
-    let becomes_transparent = transparent && !settings.rules.policies.of(target.name()).transparent;
+    let is_transparent = settings.rules.policies.of(target.name()).transparent;
+    let becomes = transparent.filter(|becomes| *becomes != is_transparent);
     let before = policies::value(&environment, target.name(), TRANSPARENT);
-    if becomes_transparent {
-        if handler.ledger().is_none() {
-            return Err(Refusal::NoLedger { handler: name() });
+    if becomes == Some(true) && handler.ledger().is_none() {
+        return Err(Refusal::NoLedger { handler: name() });
+    }
+    match becomes {
+        None => {}
+        Some(true) => policies::change(&mut environment, target.name(), TRANSPARENT, Some("true")),
+        Some(false) => {
+            let own = own_before.filter(|before| !before.is_empty());
+            policies::change(&mut environment, target.name(), TRANSPARENT, own);
+            let settings = Settings::from_lookup(|name| environment.get(name).cloned());
+            if settings.is_ok_and(|it| it.rules.policies.of(target.name()).transparent) {
+                policies::change(&mut environment, target.name(), TRANSPARENT, Some("false"));
+            }
         }
-        policies::change(&mut environment, target.name(), TRANSPARENT, Some("true"));
     }
     let unlisted = bucket.filter(|bucket| !settings.record_buckets.contain(bucket));
     if let Some(bucket) = unlisted {
@@ -86,7 +96,7 @@ pub fn settings_with(
         return Err(Refusal::TooManyVariables { handler: name(), bytes });
     }
     let variables = (environment != handler.environment).then(|| changed(handler, environment));
-    let transparent_before = becomes_transparent.then(|| before.unwrap_or_default());
+    let transparent_before = (becomes == Some(true)).then(|| before.unwrap_or_default());
     let bucket_is_listed = unlisted.is_some();
     Ok(Change { variables, is_listed, transparent_before, bucket_is_listed })
 }

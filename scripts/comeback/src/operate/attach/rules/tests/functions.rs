@@ -242,6 +242,16 @@ fn an_attached_function_becomes_transparent_later_and_is_as_before_when_it_is_de
     assert!(plan.warnings[0].contains("refuses TRANSPARENT in POLICIES"), "{:?}", plan.warnings);
     let end = after(&attached, &plan.steps);
     assert!(attach(&end, &Order::default()).unwrap().steps.is_empty(), "it stays transparent");
+    let envelope = Order { envelope: true, ..Order::default() };
+    let with_envelope = after(&end, &attach(&end, &envelope).unwrap().steps);
+    assert_eq!(with_envelope.handler.environment, attached.handler.environment);
+    let back = after(&with_envelope, &detach(&with_envelope, None, false).unwrap().steps);
+    assert_eq!(state(&back), state(&before), "as if it had never been transparent");
+    let mut general = attached;
+    set(&mut general, "TRANSPARENT", "true");
+    let with_envelope = after(&general, &attach(&general, &envelope).unwrap().steps);
+    let policies = &with_envelope.handler.environment["POLICIES"];
+    assert_eq!(policies, r#"{"orders":{"TRANSPARENT":"false"}}"#);
     let back = after(&end, &detach(&end, None, false).unwrap().steps);
     assert_eq!(state(&back), state(&before));
 }
