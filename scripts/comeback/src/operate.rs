@@ -9,6 +9,7 @@ mod handler_log;
 pub mod mcp;
 pub mod options;
 mod plot;
+pub mod policy;
 pub mod simulate;
 pub mod status;
 mod trace;
@@ -52,6 +53,12 @@ pub enum Operate {
     /// invocations, also those that have nothing to do with retries.
     #[command(after_help = "Example: comeback status --watch")]
     Status(status::StatusArgs),
+    /// Show the policy that is in force for a function or a queue, and for one of its errors.
+    ///
+    /// Reads the settings of the retry handler: how long events wait, how often they are retried, when they are given
+    /// up, and which errors have a policy of their own.
+    #[command(after_help = "Example: comeback policy orders --error app.RateLimited")]
+    Policy(policy::PolicyArgs),
     /// See the life of one event: its failures, waits and attempts, and what happens next.
     ///
     /// Reads the log of the retry handler, which contains no payloads.
@@ -140,6 +147,7 @@ pub async fn run(
         Operate::Simulate(args) => simulate::run(args, shell).await,
         Operate::Dead(command) => dead_letters::run(command, shell).await,
         Operate::Status(args) => status::run(args, shell).await,
+        Operate::Policy(args) => policy::run(args, shell).await,
         Operate::Trace(args) => trace::run(args, shell).await,
         Operate::Waiting(args) => waiting::run(args, shell).await,
         Operate::Pause(args) => waiting::pause::pause(args, shell).await,

@@ -30,6 +30,7 @@ use crate::operate::{
             texts::{schema, shown},
         },
     },
+    policy::{self, PolicyArgs},
     simulate::{self, SimulateArgs},
     status::{self, StatusArgs},
     trace::{self, TraceArgs},
@@ -152,7 +153,7 @@ pub fn tools(args: &McpArgs) -> Vec<Tool> {
 }
 
 /// The tools that say what is. `payload` are the options that only some servers have.
-fn reading(payload: &[&'static str]) -> [Tool; 7] {
+fn reading(payload: &[&'static str]) -> [Tool; 8] {
     [
         Tool::new(
             "doctor",
@@ -174,6 +175,15 @@ fn reading(payload: &[&'static str]) -> [Tool; 7] {
             |mut args: StatusArgs, call: Call| async move {
                 args.system.connection = call.connection();
                 Ok(status::document(&args, call.now()).await?)
+            },
+        ),
+        Tool::new(
+            "policy",
+            "Show the policy that is in force for a function or a queue, and for one of its errors (`comeback policy`). \
+             Use it when somebody asks why an event waits so long, or was given up.",
+            |mut args: PolicyArgs, call: Call| async move {
+                args.system.connection = call.connection();
+                Ok(policy::document(&args, call.now()).await?)
             },
         ),
         Tool::new(
