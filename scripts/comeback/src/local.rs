@@ -16,7 +16,10 @@ use tokio::time::timeout;
 
 use crate::{
     activity::Reader,
-    aws::{Aws, connect::Connection},
+    aws::{
+        Aws,
+        connect::{Connection, LOCAL},
+    },
     dynamodb::{self, LEDGER},
     failure::Failure,
     functions::{self, Binaries, TARGET, VISIBILITY},
@@ -126,7 +129,7 @@ async fn serve(
     shell: &Shell,
 ) -> Result<(), Failure> {
     let endpoint = server.endpoint();
-    let is = " is SQS, Lambda and DynamoDB on this machine, for trying and for testing.";
+    let is = " is SQS, Lambda and DynamoDB on this machine.";
     let heading = [
         Line::of(Style::Strong, endpoint).and(Style::Plain, is),
         Line::of(Style::Plain, "Open it in a browser to watch failed events come back."),
@@ -139,8 +142,8 @@ async fn serve(
         let connection = Connection { local, ..Connection::default() };
         let aws = Aws::connect(&connection, shell.now).await?;
         page.connect(Cloud { aws, handler: Some(HANDLER.to_owned()), connection });
+        shell.print(&to_try(endpoint, &queues, deployment, shell)).await?;
         shell.print(&deployed(endpoint, &queues, deployment)).await?;
-        shell.print(&to_try(endpoint, &queues, deployment)).await?;
     } else {
         shell.print(&access(endpoint)).await?;
     }
@@ -176,11 +179,14 @@ fn deployed(endpoint: &str, queues: &Queues, deployment: &Deployment<'_>) -> Vec
     lines.extend(own.iter().flat_map(|it| of(&it.name, "your own")));
     lines.extend(deployment.sources.iter().flat_map(|SourceQueue { name, consumer, .. }| {
         let consumer = consumer.as_deref().unwrap_or("a program of your own");
-        let queue = format!("{}, whose consumer is {consumer}", beside(queues, name));
-        [fact("queue", &queue), fact("retry queue", &beside(queues, &queue_of(name)))]
+        [
+            fact("queue", &beside(queues, name)),
+            fact("its consumer", consumer),
+            fact("retry queue", &beside(queues, &queue_of(name))),
+        ]
     }));
     lines.extend([
-        fact("shared queue", &format!("{} for functions that you attach", queues.retry)),
+        fact("shared queue", &queues.retry),
         fact("handler", &format!("{HANDLER}, with {settings}")),
         fact("dead-letter queue", &queues.dead_letter),
     ]);
@@ -226,50 +232,43 @@ export AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local
     ))
 }
 
-fn to_try(endpoint: &str, queues: &Queues, deployment: &Deployment<'_>) -> Vec<Line> {
-    let (retry, dead_letters) = (beside(queues, &queue_of(TARGET)), &queues.dead_letter);
+/// The first commands to try. Those for operators are this program's own.
+fn to_try(
+    endpoint: &str,
+    queues: &Queues,
+    deployment: &Deployment<'_>,
+    shell: &Shell,
+) -> Vec<Line> {
+    let program = &shell.program;
+    let local =
+        if endpoint == LOCAL { "--local".to_owned() } else { format!("--local={endpoint}") };
     // Both versions of the AWS CLI send a `fileb://` payload unchanged. Version 1 ignores AWS_ENDPOINT_URL for SQS.
     let mut text = format!(
         r#"# an event that fails three times, and succeeds at attempt 3
 echo '{{"id":"order-1","fail":{{"attempts":3}}}}' | \
-    aws lambda invoke --function-name {TARGET} --invocation-type Event \
-    --payload fileb:///dev/stdin /dev/null
-# an event that is given up at once
-echo '{{"id":"order-2","fail":{{"error":"PermanentFailure"}}}}' | \
-    aws lambda invoke --function-name {TARGET} --invocation-type Event \
-    --payload fileb:///dev/stdin /dev/null
-# how many events wait
-aws sqs get-queue-attributes \
-    --endpoint-url $AWS_ENDPOINT_URL --queue-url {retry} \
-    --attribute-names ApproximateNumberOfMessages ApproximateNumberOfMessagesNotVisible
-# the dead letters with their reasons
-aws sqs receive-message \
-    --endpoint-url $AWS_ENDPOINT_URL --queue-url {dead_letters} \
-    --max-number-of-messages 10 --message-attribute-names All
-# pause the function: its events wait in the retry queue
-aws lambda put-function-concurrency --function-name {TARGET} \
-    --reserved-concurrent-executions 0
-# resume it
-aws lambda delete-function-concurrency --function-name {TARGET}
+    aws lambda invoke --function-name {TARGET} \
+    --invocation-type Event --payload fileb:///dev/stdin /dev/null
 "#
     );
     for SourceQueue { name, .. } in &deployment.sources {
+        let url = beside(queues, name);
         text += &format!(
             r#"# a message for your consumer
-aws sqs send-message \
-    --endpoint-url $AWS_ENDPOINT_URL --queue-url {} \
+aws sqs send-message --endpoint-url $AWS_ENDPOINT_URL \
+    --queue-url {url} \
     --message-body '{{"id":"1"}}'
-"#,
-            beside(queues, name)
+"#
         );
     }
-    if let Some((_, elsewhere)) = deployment.ledger(endpoint) {
-        let at = elsewhere.map(|url| format!("--endpoint-url {url} ")).unwrap_or_default();
-        let index = comeback_core::contract::TABLE.index;
-        let table = format!("{at}--table-name {LEDGER} --index-name {index}");
-        text += &format!("# which events wait, for when and why\naws dynamodb scan {table}\n");
-    }
-    [access(endpoint), commands(&(text + "\n"))].concat()
+    text += &format!(
+        "# how each function is, which events wait, and which were given up
+{program} status {local}
+{program} waiting {local}
+{program} dead list {local}
+
+"
+    );
+    [access(endpoint), commands(&text)].concat()
 }
 
 /// Commands, with a comment above each.

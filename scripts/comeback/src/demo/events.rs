@@ -126,13 +126,18 @@ pub struct PlannedEvent {
 }
 
 impl PlannedEvent {
-    /// Whether Lambda without Comeback would have lost the event, because neither of its two retries would have
-    /// succeeded. Lambda makes no retries for a function with a reserved concurrency of 0.
+    /// Whether the event comes back here, and Lambda without Comeback would have lost it, because neither of its two
+    /// retries would have succeeded. Lambda makes no retries for a function with a reserved concurrency of 0.
     pub fn lost_by_lambda_alone(&self, outage: Duration) -> bool {
         match self.scenario {
             Scenario::Order => outage > self.sent_after + LAST_RETRY_OF_LAMBDA,
-            Scenario::Invalid | Scenario::AlwaysFails | Scenario::Paused => true,
-            Scenario::Crashes | Scenario::TimesOut | Scenario::RateLimited => false,
+            Scenario::Paused => true,
+            // The first two are given up here, too.
+            Scenario::Invalid
+            | Scenario::AlwaysFails
+            | Scenario::Crashes
+            | Scenario::TimesOut
+            | Scenario::RateLimited => false,
         }
     }
 }
@@ -247,7 +252,8 @@ mod tests {
             (8, Scenario::Order, 0),
             (180, Scenario::Order, 0),
             (240, Scenario::Order, 21),
-            (8, Scenario::Invalid, 3),
+            (8, Scenario::Invalid, 0),
+            (240, Scenario::AlwaysFails, 0),
             (8, Scenario::Paused, 1),
             (8, Scenario::Crashes, 0),
         ] {

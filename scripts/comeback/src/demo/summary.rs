@@ -92,7 +92,7 @@ pub fn summary(
         &if reasons.is_empty() { vec!["none".to_owned()] } else { reasons },
     ));
     lines.extend(lateness(&history.latenesses).into_iter().flatten());
-    lines.extend(lambda_alone(history.events.len(), lost));
+    lines.extend(lambda_alone(lost));
     lines.push(Line::default());
     if faults.is_empty() {
         lines.push(Line::of(Style::Good, "Every event ended as it should."));
@@ -154,11 +154,15 @@ pub fn next_steps(program: &str) -> Vec<Line> {
     lines
 }
 
-fn lambda_alone(events: usize, lost: &[&str]) -> Vec<Line> {
-    let mut parts = vec![format!("would have lost {} of {events} events", lost.len())];
-    parts.extend(counted(lost.iter().copied()));
-    // Lambda makes its first retry after a minute.
-    parts.push("and retried the others after a minute at the earliest".to_owned());
+fn lambda_alone(lost: &[&str]) -> Vec<Line> {
+    let mut parts = Vec::new();
+    if !lost.is_empty() {
+        parts.push(format!("would have lost {} that came back here", lost.len()));
+        parts.extend(counted(lost.iter().copied()));
+    }
+    // Lambda makes its first retry after a minute, and its last one two minutes later.
+    parts.push("retries after a minute at the earliest".to_owned());
+    parts.push("and loses what fails for three minutes".to_owned());
     fact("Lambda alone", &parts)
 }
 
@@ -227,8 +231,8 @@ mod tests {
         history.troubles = vec!["retry-handler: access denied".to_owned(); TROUBLES_MAX + 2];
         let lines = texts(&summary(&history, &letters, &lost, &["order-1: lost".to_owned()]));
         let expected = ["Not every event ended as it should:", "  ✗ order-1: lost"];
-        assert_eq!(lines[7..9], expected);
-        assert_eq!(lines[9..], ["  ! retry-handler: access denied"; TROUBLES_MAX]);
+        assert_eq!(lines[8..10], expected);
+        assert_eq!(lines[10..], ["  ! retry-handler: access denied"; TROUBLES_MAX]);
         let none = texts(&summary(&self::history(&["order-1"], 0, &[]), &[], &[], &[]));
         assert_eq!(none[..2], ["succeeded    0 of 1 events", "dead letters none"]);
     }

@@ -109,8 +109,10 @@ async fn messages_of_a_queue_come_back_to_their_consumer() {
         urls.find(|word| word.ends_with(&format!("/{name}"))).unwrap().to_owned()
     };
     let (imports, mails) = (url("imports"), url("mails"));
-    let to_try = format!("    --endpoint-url $AWS_ENDPOINT_URL --queue-url {mails} \\");
+    let to_try = format!("    --queue-url {mails} \\");
     assert!(local.opening.contains(&to_try), "{:#?}", local.opening);
+    let widest = local.opening.iter().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{:#?}", local.opening);
     let sqs = local.cloud.client.sqs.clone();
     sqs.send_message().queue_url(&imports).message_body("1").send().await.unwrap();
     let journal = local.journal("was retried as attempt 1").join("\n");

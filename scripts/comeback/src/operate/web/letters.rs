@@ -283,7 +283,8 @@ pub fn letter(
                 code { (Untrusted(&text(&facts.reason))) }
                 @if let Some(advice) = &facts.advice { br; (Untrusted(advice)) }
             }
-            dt { "Function" } dd { (Untrusted(facts.target.as_ref().map_or(NONE, Target::as_str))) }
+            dt { @if facts.target.as_ref().is_some_and(Target::is_queue) { "Queue" } @else { "Function" } }
+            dd { (Untrusted(facts.target.as_ref().map_or(NONE, Target::as_str))) }
             dt { "Error" }
             dd {
                 strong { (Untrusted(&text(&facts.error_type))) }

@@ -124,7 +124,7 @@ fn band(seen: &Seen, rows: &[Row], is_local: bool, now: Timestamp) -> Markup {
                     ))
                     small {
                         (count(all.queued())) " queued, "
-                        @if all.running() == 1 { "1 runs" } @else { (count(all.running())) " run" }
+                        (count(all.running())) " running"
                     }
                 } @else {
                     (number(all.at_lambda()))
@@ -174,10 +174,10 @@ fn targets(rows: &[Row], first_runs: u64) -> Markup {
         small {
             @match (failing, some_fail) {
                 (0, 0) => "none is failing",
-                (0, some) => span.waits { "some events of " (count(some as u64)) " fail" },
+                (0, some) => span.waits { (count(some as u64)) " failing in part" },
                 (failing, 0) => span.bad { (count(failing as u64)) " failing" },
                 (failing, some) => span.bad {
-                    (count(failing as u64)) " failing, some events of " (count(some as u64)) " fail"
+                    (count(failing as u64)) " failing, " (count(some as u64)) " in part"
                 },
             }
             @if first_runs > 0 {
