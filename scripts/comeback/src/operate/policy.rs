@@ -1,4 +1,4 @@
-//! `comeback policy`: the policy that is in force for the events of a function or a queue, after any error or after one.
+//! `comeback policy`: the policy that is in force for a function or a queue, and for one of its errors.
 
 use std::time::Duration;
 
