@@ -1,6 +1,6 @@
 //! The ledger: a table of claims, one for each failure. The table also holds the register and the circuits of targets.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use aws_config::{SdkConfig, retry::RetryConfig, timeout::TimeoutConfig};
 use aws_sdk_dynamodb::Client;
@@ -32,8 +32,13 @@ impl DynamoLedger {
     /// batch waits for its claim. A write to the register is tried once: it only lists an event, and a throttled table
     /// must not hold up the batch.
     pub fn new(aws: &SdkConfig, table: String) -> Self {
+        Self::within(aws, table, [ATTEMPT_MAX, CALL_MAX])
+    }
+
+    /// The same, with limits for an attempt and for a call: a stand-in on a busy machine is slower than DynamoDB.
+    pub fn within(aws: &SdkConfig, table: String, [attempt, call]: [Duration; 2]) -> Self {
         let others = aws.timeout_config().map(TimeoutConfig::to_builder).unwrap_or_default();
-        let timeouts = others.operation_attempt_timeout(ATTEMPT_MAX).operation_timeout(CALL_MAX);
+        let timeouts = others.operation_attempt_timeout(attempt).operation_timeout(call);
         let aws = aws.to_builder().timeout_config(timeouts.build()).build();
         let once = aws.to_builder().retry_config(RetryConfig::disabled()).build();
         Self {

@@ -33,7 +33,7 @@ use retry_handler::DynamoLedger;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{JSON, answering, of_moto, response};
+use super::{JSON, answering, ledger_of_moto, of_moto, response};
 
 const TARGET: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
 const OTHER: &str = "arn:aws:lambda:us-east-1:123456789012:function:other:$LATEST";
@@ -52,7 +52,7 @@ fn held(owner: &str, generation: u32) -> Claim {
 async fn register(table: &str) -> (Client, DynamoLedger) {
     let client = Client::new(&of_moto());
     create_register(&client, table).await;
-    (client, DynamoLedger::new(&of_moto(), table.to_owned()))
+    (client, ledger_of_moto(table))
 }
 
 fn waiting(due: u64, receipt_handle: Option<&str>) -> Waiting<'_> {
@@ -354,9 +354,9 @@ async fn events_in_flight_are_listed_by_their_due_times_until_they_are_claimed()
 #[tokio::test]
 async fn a_table_without_the_index_or_no_table_is_for_a_person_to_mend() {
     create_table(&Client::new(&of_moto()), "without-index", "id").await;
-    let without_index = DynamoLedger::new(&of_moto(), "without-index".to_owned());
+    let without_index = ledger_of_moto("without-index");
     let no_index = without_index.list(TARGET, at_millis(0), 1).await.unwrap_err();
-    let missing = DynamoLedger::new(&of_moto(), "missing".to_owned());
+    let missing = ledger_of_moto("missing");
     let Err(NotReplaced::Fault(no_claims)) =
         replace(&missing, "a", None, Some(&held("b", 1))).await
     else {
@@ -375,7 +375,7 @@ async fn a_table_without_the_index_or_no_table_is_for_a_person_to_mend() {
 #[tokio::test]
 async fn a_table_of_an_earlier_version_is_named_with_what_to_do() {
     create_table(&Client::new(&of_moto()), "one-key", "id").await;
-    let ledger = DynamoLedger::new(&of_moto(), "one-key".to_owned());
+    let ledger = ledger_of_moto("one-key");
     let Err(NotReplaced::Fault(no_write)) = replace(&ledger, "a", None, Some(&held("b", 1))).await
     else {
         panic!()

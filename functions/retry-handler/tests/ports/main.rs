@@ -8,10 +8,11 @@ mod queues;
 mod records;
 mod runs;
 
-use std::sync::OnceLock;
+use std::{sync::OnceLock, time::Duration};
 
 use aws_config::SdkConfig;
 use moto::Moto;
+use retry_handler::DynamoLedger;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -22,6 +23,11 @@ use tokio::{
 fn of_moto() -> SdkConfig {
     static MOTO: OnceLock<Moto> = OnceLock::new();
     moto::config(&MOTO.get_or_init(Moto::start).endpoint)
+}
+
+/// A ledger in moto, which may take its time on a busy machine.
+fn ledger_of_moto(table: &str) -> DynamoLedger {
+    DynamoLedger::within(&of_moto(), table.to_owned(), [Duration::from_mins(1); 2])
 }
 
 /// Starts a server that gives this answer to one request. Returns its endpoint, and a task with the request.

@@ -16,7 +16,7 @@ use comeback_flow::ports::{Ledger, NotReplaced, Wanted};
 use moto::create_register;
 use retry_handler::DynamoLedger;
 
-use super::of_moto;
+use super::{ledger_of_moto, of_moto};
 
 const FUNCTION: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders";
 
@@ -60,7 +60,7 @@ fn noted(call: &Call, repeats: u32) -> Known {
 async fn table(name: &str) -> (Client, DynamoLedger) {
     let client = Client::new(&of_moto());
     create_register(&client, name).await;
-    (client, DynamoLedger::new(&of_moto(), name.to_owned()))
+    (client, ledger_of_moto(name))
 }
 
 /// Claims the failure of the run `r-1`, with this call.
@@ -230,7 +230,7 @@ async fn of_very_many_runs_with_one_payload_a_hundred_are_read_and_the_sought_on
 
 #[tokio::test]
 async fn a_table_that_is_gone_is_a_fault_that_does_not_pass() {
-    let ledger = DynamoLedger::new(&of_moto(), "no-runs".to_owned());
+    let ledger = ledger_of_moto("no-runs");
     assert!(!ledger.siblings(&key("r-2"), false).await.unwrap_err().passes);
     assert!(!ledger.note(&key("r-2"), &noted(&call("a/0"), 0)).await.unwrap_err().passes);
     assert!(!ledger.take(&key("r-1"), "a/0", "r-2").await.unwrap_err().passes);
