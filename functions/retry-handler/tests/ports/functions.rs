@@ -8,7 +8,10 @@ use comeback_flow::ports::{CallFault, Functions, Invocation, Invoked};
 use minicbor::{Encoder, data::IanaTag};
 use moto::config;
 use retry_handler::LambdaFunctions;
-use tokio::{io::AsyncWriteExt, net::TcpListener};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpListener, TcpSocket},
+};
 
 use super::{answering, request, response};
 
@@ -124,9 +127,10 @@ async fn each_call_for_an_invocation_is_judged_by_its_own_answer() {
 
 #[tokio::test]
 async fn an_endpoint_that_nobody_listens_at_is_a_transient_fault() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    // Its port is taken, so no other test listens there.
+    let bound = TcpSocket::new_v4().unwrap();
+    bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let endpoint = format!("http://{}", bound.local_addr().unwrap());
     let fault = invoke(&endpoint, None).await.answer.unwrap_err();
     assert_eq!((fault.kind, fault.code), (FaultKind::Transient { retry_after: None }, None));
 }

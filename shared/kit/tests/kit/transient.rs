@@ -3,12 +3,12 @@
 mod aws;
 mod http;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
-    net::TcpListener,
+    net::{TcpListener, TcpSocket},
 };
 use tokio_rustls::{
     TlsAcceptor,
@@ -16,9 +16,15 @@ use tokio_rustls::{
 };
 
 /// An address on which no server listens.
-async fn nowhere() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    listener.local_addr().unwrap().to_string()
+fn nowhere() -> String {
+    // Its port is taken, so no other test listens there.
+    static BOUND: OnceLock<TcpSocket> = OnceLock::new();
+    let socket = BOUND.get_or_init(|| {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        socket
+    });
+    socket.local_addr().unwrap().to_string()
 }
 
 /// A server that responds to one request with exactly these bytes, and closes the connection.

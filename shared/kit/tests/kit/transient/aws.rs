@@ -100,7 +100,7 @@ async fn each_failure_without_a_whole_response_has_its_verdict() {
     let certificate = put(&format!("https://{}", untrusted().await)).await;
     assert!(format!("{certificate:?}").contains("InvalidCertificate"), "{certificate:?}");
     for (error, expected) in [
-        (put(&format!("http://{}", nowhere().await)).await, UNAVAILABLE),
+        (put(&format!("http://{}", nowhere())).await, UNAVAILABLE),
         (put("http://no..name").await, UNAVAILABLE),
         (put(&format!("http://{}", answering(String::new()).await)).await, IN_DOUBT),
         (put(&format!("http://{truncated}")).await, IN_DOUBT),

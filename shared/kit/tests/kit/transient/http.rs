@@ -42,7 +42,7 @@ async fn verdict(address: &str) -> Verdict {
 
 /// Addresses that don't return a complete response head, and the expected verdict on each.
 async fn unanswering() -> Vec<(String, Verdict)> {
-    let mut all = vec![(nowhere().await, UNAVAILABLE), ("no..name:80".to_owned(), UNAVAILABLE)];
+    let mut all = vec![(nowhere(), UNAVAILABLE), ("no..name:80".to_owned(), UNAVAILABLE)];
     for (answer, expected) in [
         ("", IN_DOUBT),
         ("HTTP/", IN_DOUBT),
@@ -164,7 +164,7 @@ async fn reqwest_0_12_has_the_same_verdicts() {
         (silent_after("").await, TIMED_OUT),
         (answering(response(200, "", "twelve")).await, IN_DOUBT),
         (answering(busy).await, Verdict::Retry(Transient { kind: Kind::Unavailable, hint })),
-        (nowhere().await, UNAVAILABLE),
+        (nowhere(), UNAVAILABLE),
     ] {
         let error = ask(server).await.unwrap_err();
         assert_eq!(Boxed.judge(&error), expected, "{error:?}");
