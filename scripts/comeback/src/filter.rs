@@ -2,7 +2,7 @@
 
 use comeback_core::{error_type, pattern, target::Target};
 
-use crate::typed::not_empty;
+use crate::typed::{NONE, not_empty};
 
 /// Whether any of the wanted values matches. An empty list matches everything.
 pub fn any(wanted: &[String], matches: impl Fn(&str) -> bool) -> bool {
@@ -21,9 +21,6 @@ pub fn is_target(target: &Target, wanted: &str) -> bool {
 
 /// Why an order that can't be undone is refused if it selects everything and nobody said so.
 pub const NEEDS_ALL: &str = "expected a filter, or --all for everything. Nothing was changed";
-
-/// Stands for a missing error type, reason or function.
-pub const NONE: &str = "none";
 
 /// Filters on the last failure. All filters must match. A repeatable filter matches if one of its values does.
 #[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]

@@ -6,6 +6,9 @@ use std::{ops::RangeInclusive, time::Duration};
 use comeback_core::arn::QUEUE_PREFIX;
 use serde::Serialize;
 
+/// Stands for a missing error type, reason or function.
+pub const NONE: &str = "none";
+
 /// Parses a value that must not be empty. An empty filter would match everything.
 pub fn not_empty(text: &str) -> Result<String, &'static str> {
     if text.is_empty() {

@@ -10,8 +10,7 @@ use crate::{
         handlers::{handlers, named_queues, named_targets},
         names::is_queue,
     },
-    filter::NONE,
-    typed::nearest,
+    typed::{NONE, nearest},
 };
 
 /// A name that nothing has.

@@ -12,10 +12,10 @@ use super::{
 
 use crate::{
     account::names::is_queue,
-    filter::NONE,
     life::Next,
     operate::web::rules::{Event, EventFilter, State},
     text::{count, counted, events, shortened},
+    typed::NONE,
 };
 
 /// The number of events on a page of the list, of which a screen shows about thirty.

@@ -16,13 +16,14 @@ use super::{
 
 use crate::{
     failure::Failure,
-    filter::{FailureFilter, NONE},
+    filter::FailureFilter,
     groups::Groups,
     operate::{
         dead_letters::rules::{GroupBy, Letter, Listed, Selection, look},
         web::rules::indented,
     },
     text::{count, letters, shortened},
+    typed::NONE,
 };
 
 /// The most letters to keep in memory, and the most to show on a page.

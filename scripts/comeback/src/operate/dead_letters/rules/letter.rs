@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::{account::names::target_name, filter::NONE, untrusted};
+use crate::{account::names::target_name, typed::NONE, untrusted};
 
 /// Stands for the function of a message in a function's own dead-letter queue, because the message doesn't name it.
 pub const ANY: &str = "any";

@@ -11,8 +11,8 @@ use super::{
 };
 
 use crate::{
-    filter::{FailureFilter, NONE, any},
-    typed::{duration, not_empty},
+    filter::{FailureFilter, any},
+    typed::{NONE, duration, not_empty},
 };
 
 /// Filters on letters. All filters must match. A repeatable filter matches if one of its values does.

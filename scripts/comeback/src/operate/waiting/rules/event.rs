@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use crate::{
     account::names::target_name,
-    filter::{FailureFilter, NONE, any},
+    filter::{FailureFilter, any},
     life::{Life, Next, StepKind},
-    typed::not_empty,
+    typed::{NONE, not_empty},
     untrusted,
 };
 

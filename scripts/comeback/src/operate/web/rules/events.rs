@@ -18,9 +18,9 @@ use crate::{
     account::names::{is_queue, target_name},
     activity::runs::Run,
     events_of_runs::EventsOfRuns,
-    filter::NONE,
     groups::Groups,
     life::{Line, Step, StepKind, read, steps_of},
+    typed::NONE,
 };
 
 const KEPT_MAX: usize = 100_000;
