@@ -88,7 +88,7 @@ fn a_large_backlog_is_retried_as_fast_as_its_target_takes_it() {
 }
 
 /// Handlers that are slower than the ramp leave permits over, which doesn't mean that demand is met. When it counted as
-/// met, half came back after 136 seconds, and the others only after six to seven minutes.
+/// met, 40 % were back after 136 seconds, and the others only after six to seven minutes.
 #[test]
 fn all_that_is_in_flight_comes_back_though_the_handler_is_slower_than_the_ramp() {
     let outage = Outage { minutes: 4, rate: 20, arrivals: 240, batches: 2, ..OUTAGE };
