@@ -51,7 +51,7 @@ class Run:
 async def run(handler: Handler, batches: Sequence[Batch], log: Path, own: Cloud | None = None) -> Run:
     """Starts a new process of the handler, feeds it these batches, and kills it at the end.
 
-    Who passes a cloud of their own, with the same batches, checks its requests themselves."""
+    A caller that passes its own cloud, with the same batches, checks the requests itself."""
     cloud = own or Cloud(batches)
     loop = asyncio.get_running_loop()
     server = await asyncio.start_server(functools.partial(serve, cloud), HOST, 0)

@@ -50,20 +50,26 @@ fn takes_next(option: &Arg) -> bool {
     has_value && !option.is_require_equals_set()
 }
 
-/// Whether the command takes without an option what others take as `--function` or `--id`.
-fn has_positional(command: &Command, option: &str) -> bool {
+/// Whether the argument is what commands take as `--function` or `--id`.
+fn is_of(argument: &Arg, option: &str) -> bool {
     let kind = match option {
         "function" => "FUNCTION",
         "id" => "ID",
         _ => return false,
     };
-    let mut names = command.get_positionals().filter_map(Arg::get_value_names).flatten();
-    names.any(|name| name.contains(kind))
+    argument.get_value_names().is_some_and(|names| names.iter().any(|name| name.contains(kind)))
+}
+
+/// Whether the command takes without an option what others take with this one.
+fn has_positional(command: &Command, option: &str) -> bool {
+    command.get_positionals().any(|argument| is_of(argument, option))
 }
 
 /// A word that is no option: as it is, or with the option that the command has for it.
 fn positional(command: &Command, word: String) -> String {
-    let has = |option| command.get_arguments().any(|it| it.get_long() == Some(option));
+    let has = |option| {
+        command.get_arguments().any(|it| it.get_long() == Some(option) && is_of(it, option))
+    };
     let subcommands = command.get_subcommands().map(Command::get_name);
     if word.starts_with('-')
         || command.get_positionals().next().is_some()
@@ -107,7 +113,8 @@ mod tests {
             ("doctor --function orders", "doctor orders"),
             ("trace --id 6f5e4d3c", "trace 6f5e4d3c"),
             ("pause --function orders", "pause orders"),
-            // What clap says about these is better.
+            // Clap's own messages about these are better.
+            ("local orders", "local orders"),
             ("waiting retrynow", "waiting retrynow"),
             ("waiting --colour", "waiting --colour"),
             ("dead lst", "dead lst"),

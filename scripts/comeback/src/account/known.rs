@@ -27,14 +27,23 @@ pub fn advice(nearest: Option<&str>) -> String {
     nearest.map_or(String::new(), |nearest| format!("; did you mean {nearest}?"))
 }
 
-/// The names of the functions of an account and region, and of the functions and queues that settings of its retry
-/// handlers name.
+/// The names of the functions of an account and region, and of the functions and queues that settings of retry handlers
+/// name.
 pub struct Names(BTreeSet<String>);
 
 impl Names {
+    /// All that there are.
     pub fn of(functions: &[Function]) -> Self {
+        Self::by(handlers(functions), functions)
+    }
+
+    /// Those that these handlers know.
+    pub fn by<'a>(
+        handlers: impl IntoIterator<Item = &'a Function>,
+        functions: &[Function],
+    ) -> Self {
         let mut names: BTreeSet<_> = functions.iter().map(|it| it.name().to_owned()).collect();
-        for handler in handlers(functions) {
+        for handler in handlers {
             names.extend(named_targets(&handler.environment));
             let queues = named_queues(handler).into_keys();
             names.extend(
@@ -57,6 +66,14 @@ impl Names {
         nearest(name, self.0.iter().map(String::as_str)).map(str::to_owned)
     }
 
+    /// Refuses a name that nothing has.
+    pub fn find(&self, name: &str) -> Result<(), NotKnown> {
+        if self.has(name) {
+            return Ok(());
+        }
+        Err(NotKnown { name: name.to_owned(), nearest: self.nearest(name) })
+    }
+
     /// Refuses filters of which one fits no name. Whether a function has a version or an alias is not known.
     pub fn check<'a>(&self, wanted: impl IntoIterator<Item = &'a String>) -> Result<(), NotKnown> {
         for wanted in wanted {
@@ -66,7 +83,7 @@ impl Names {
             let name = qualified.map_or(name, |(name, _)| name);
             // An ARN with an asterisk is no ARN.
             let is_known = wanted == NONE
-                || (wanted.contains('*') && wanted.contains(':'))
+                || (wanted.contains('*') && wanted.starts_with("arn:"))
                 || self.0.iter().any(|known| pattern::matches(name, known));
             if !is_known {
                 return Err(NotKnown { name: wanted.clone(), nearest: self.nearest(name) });
@@ -107,6 +124,7 @@ mod tests {
             ("ordrs", "; did you mean orders?"),
             ("ordrs:live", "; did you mean orders?"),
             ("pay*", ""),
+            ("sqs:mials*", "; did you mean sqs:mails?"),
             ("mails", "; did you mean sqs:mails?"),
             ("arn:aws:lambda:us-east-1:123456789012:function:x", ""),
         ] {
@@ -115,5 +133,7 @@ mod tests {
         }
         let both = ["orders".to_owned(), "mial".to_owned()];
         assert_eq!(names.check(&both).unwrap_err().name, "mial", "each is checked");
+        assert_eq!(names.find("orders"), Ok(()));
+        assert!(names.find("ord*").is_err(), "a name is no pattern");
     }
 }

@@ -157,8 +157,8 @@ pub fn next_steps(program: &str) -> Vec<Line> {
 fn lambda_alone(lost: &[&str]) -> Vec<Line> {
     let mut parts = Vec::new();
     if !lost.is_empty() {
-        parts.push(format!("would have lost {} that came back here", lost.len()));
-        parts.extend(counted(lost.iter().copied()));
+        let names = counted(lost.iter().copied()).join(", ");
+        parts.push(format!("would have lost {} that came back here ({names})", lost.len()));
     }
     // Lambda makes its first retry after a minute, and its last one two minutes later.
     parts.push("retries after a minute at the earliest".to_owned());

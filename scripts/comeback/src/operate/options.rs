@@ -49,7 +49,7 @@ pub async fn refuse_unknown(aws: &Aws, wanted: &[String]) -> Result<(), Failure>
     if wanted.is_empty() {
         return Ok(());
     }
-    // Who may not list functions can't be told.
+    // Without the right to list functions, the names can't be checked.
     let Ok(functions) = functions(aws).await else { return Ok(()) };
     Names::of(&functions).check(wanted).map_err(|unknown| Failure::Refused(unknown.to_string()))
 }

@@ -10,8 +10,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
+    account::{handlers::only, known::Names},
+    aws::{Aws, reads::functions},
     failure::Failure,
-    operate::options::{SystemOptions, find, refuse_unknown},
+    operate::options::SystemOptions,
     paint::{Line, Style},
     shell::{Outcome, Shell},
     typed::not_empty,
@@ -119,13 +121,15 @@ impl PolicyJson {
 }
 
 pub async fn document(args: &PolicyArgs, now: fn() -> Timestamp) -> Result<PolicyJson, Failure> {
-    let (aws, handler) = find(&args.system, now).await?;
-    refuse_unknown(&aws, std::slice::from_ref(&args.function)).await?;
+    let aws = Aws::connect(&args.system.connection, now).await?;
+    let functions = functions(&aws).await?;
+    let handler = only(&functions, args.system.handler.as_deref())?;
     let settings = handler.settings()?;
     let arn = handler.arn_of(&args.function);
     let target = Target::parse(&arn).ok_or_else(|| {
         format!("expected the name of a function or a queue, got {}", args.function)
     })?;
+    Names::of(&functions).find(target.name()).map_err(|unknown| unknown.to_string())?;
     // All versions and aliases of a function have one policy.
     let policy = settings.rules.policies.of(target.name());
     Ok(PolicyJson::of(handler.name(), target.name(), policy, args.error.as_deref()))

@@ -187,7 +187,7 @@ async fn order(
     drop(bar);
 
     let is_stuck = tally.kept_back() > 0;
-    if tally.done() + tally.kept_back() == 0 && goes_on() {
+    if tally.tried() == 0 && goes_on() {
         queue.refuse_unknown(&order.selection.failures.functions).await?;
     }
     if is_json {
@@ -198,7 +198,7 @@ async fn order(
     } else {
         let mut notices = tally.notices();
         if !goes_on() {
-            let left = number.saturating_sub(tally.done() + tally.kept_back());
+            let left = number.saturating_sub(tally.tried());
             notices.push(Notice::stopped(&letters(left)));
         }
         shell.print_notices(&notices).await?;

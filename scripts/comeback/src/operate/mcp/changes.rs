@@ -180,8 +180,7 @@ pub async fn order(tool: &str, args: TokenArgs, call: Call) -> Result<OrderJson,
     let (selected, named) = in_time(reads).await?;
     call.still()?;
     named.check(&plan)?;
-    let tried = |tally: &waiting::Tally| tally.ordered() + tally.too_late + tally.failed;
-    let goes_on = |tally: &waiting::Tally| call.goes_on_after(tried(tally), plan.number);
+    let goes_on = |tally: &waiting::Tally| call.goes_on_after(tally.tried(), plan.number);
     let (tally, ended) = selected.carry_out(Some(*rate), goes_on).await;
     let mut document = selected.document(Some(named.plan));
     document.interrupted = !call.goes_on();
@@ -309,8 +308,7 @@ pub async fn redrive(args: TokenArgs, call: Call) -> Result<dead::OrderJson, Ref
     call.still()?;
     named.check(&plan)?;
     let pace = Pace { rate: Some(*rate), batches: 1 };
-    let tried = |tally: &letters::Tally| tally.done() + tally.kept_back();
-    let goes_on = |tally: &letters::Tally| call.goes_on_after(tried(tally), plan.number);
+    let goes_on = |tally: &letters::Tally| call.goes_on_after(tally.tried(), plan.number);
     let (tally, ended) = letters::carry_out(&order, pace, &queue, goes_on).await;
     let mut document = dead::OrderJson::of(&queue, Some(named.plan));
     document.interrupted = !call.goes_on();

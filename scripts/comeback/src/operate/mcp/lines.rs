@@ -92,12 +92,14 @@ impl Transport<RoleServer> for Lines {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             tokio::select! {
-                message = self.inner.receive() => return message,
+                // A line that is refused is known before the end of the input.
+                biased;
                 Some(why) = self.refused.recv() => {
                     let error = TxJsonRpcMessage::<RoleServer>::error(ErrorData::parse_error(why, None), None);
                     // In a task of its own, because this call may be dropped.
                     tokio::spawn(self.inner.send(error));
                 }
+                message = self.inner.receive() => return message,
             }
         }
     }

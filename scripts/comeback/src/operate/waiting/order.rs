@@ -163,7 +163,7 @@ pub async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outc
     let (tally, ended) = carried_out.await;
     bar.finish_and_clear();
     let is_stuck = tally.failed + tally.not_shown > 0;
-    if tally.is_nothing() && goes_on() {
+    if tally.tried() == 0 && goes_on() {
         selected.refuse_unknown().await?;
     }
     if is_json {
@@ -174,8 +174,7 @@ pub async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outc
     } else {
         let mut notices = tally.notices(order);
         if !goes_on() {
-            let done = tally.ordered() + tally.too_late + tally.failed;
-            notices.push(Notice::stopped(&match planned.saturating_sub(done) {
+            notices.push(Notice::stopped(&match planned.saturating_sub(tally.tried()) {
                 0 => "an unknown number of events".to_owned(),
                 left => events(left),
             }));

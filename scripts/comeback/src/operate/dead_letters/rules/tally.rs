@@ -93,6 +93,11 @@ impl Tally {
         self.redriven.values().sum::<u64>() + self.purged
     }
 
+    /// The number of selected letters that were looked at.
+    pub fn tried(&self) -> u64 {
+        self.done() + self.kept_back()
+    }
+
     /// The number of selected letters that are still in the queue.
     pub fn kept_back(&self) -> u64 {
         let left = self.left.iter().filter(|(left, _)| left.is_selected());

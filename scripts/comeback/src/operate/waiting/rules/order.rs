@@ -7,6 +7,7 @@ use std::{
 };
 
 use comeback_core::{
+    Timestamp,
     claim::Order,
     register::Entry,
     time::{between, later},
@@ -73,13 +74,22 @@ impl<R: Register> Work<'_, R> {
                 if !goes_on(&self.tally) {
                     return Ok(());
                 }
-                if let Some(rate) = rate {
-                    let taken = between(began, self.register.now());
-                    self.register.sleep(rate.time_of(batch.len()).saturating_sub(taken)).await;
+                let turn = rate.map_or(began, |rate| later(began, rate.time_of(batch.len())));
+                self.wait_for_turn(turn, &mut goes_on).await;
+                if !goes_on(&self.tally) {
+                    return Ok(());
                 }
             }
         }
         Ok(())
+    }
+
+    /// Waits until the rate allows the next batch, or `goes_on` returns false.
+    async fn wait_for_turn(&self, turn: Timestamp, goes_on: &mut impl FnMut(&Tally) -> bool) {
+        const STEP: Duration = Duration::from_secs(1);
+        while self.register.now() < turn && goes_on(&self.tally) {
+            self.register.sleep(between(self.register.now(), turn).min(STEP)).await;
+        }
     }
 
     /// Writes an order for each of these events, then makes their messages visible.
@@ -203,8 +213,16 @@ mod tests {
         retry(&register, Rate::new(10.0));
         assert_eq!(between(second(0), register.now()), Duration::from_millis(2500));
 
+        // A slow rate doesn't hold up the interruption.
+        let register = StandIn::of((0..9).map(|nth| event(&nth.to_string(), nth)));
+        let (all, soon) = (Selection::default(), second(3));
+        let goes_on = |_: &Tally| register.now() < soon;
+        let slow = Rate::new(1.0 / 3600.0);
+        let done = carry_out(Order::Retry, &all, &ALL, slow, &register, goes_on);
+        assert_eq!(done.now_or_never().unwrap().0.ordered(), 1);
+        assert_eq!(register.now(), soon);
+
         let register = StandIn::of((0..100).map(|nth| event(&nth.to_string(), nth)));
-        let all = Selection::default();
         let done = carry_out(Order::Retry, &all, &ALL, None, &register, |_| false);
         let (tally, _) = done.now_or_never().unwrap();
         assert_eq!(tally.ordered(), PAGE as u64);

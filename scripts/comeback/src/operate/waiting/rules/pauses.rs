@@ -42,7 +42,7 @@ pub struct Known {
 impl Known {
     /// `targets` are those of the handler's settings.
     pub fn of(handler: &Function, functions: &[Function], targets: Targets) -> Self {
-        let names = Names::of(functions).without(handler.name());
+        let names = Names::by([handler], functions).without(handler.name());
         Self { home: FunctionArn::parse(&handler.arn).map(|arn| arn.home()), names, targets }
     }
 

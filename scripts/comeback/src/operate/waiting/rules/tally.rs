@@ -68,9 +68,9 @@ impl Tally {
         self.ordered.values().sum()
     }
 
-    /// Whether no event was selected.
-    pub fn is_nothing(&self) -> bool {
-        self.ordered() + self.too_late + self.failed == 0
+    /// The number of events that an order was tried for.
+    pub fn tried(&self) -> u64 {
+        self.ordered() + self.too_late + self.failed
     }
 
     pub fn notices(&self, order: Order) -> Vec<Notice> {
