@@ -7,13 +7,13 @@ use rustix::process::{Signal, kill_process};
 
 use crate::journal::PATIENCE;
 
-/// The descendants of `ancestor` with this name.
+/// The descendants of `ancestor` with this name that run.
 pub fn descendants(ancestor: u32, name: &str) -> Vec<Pid> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
         if status(pid, "Name").is_some_and(|of| name.starts_with(&of)) && is_below(pid, ancestor) {
-            found.extend(Pid::from_raw(pid));
+            found.extend(Pid::from_raw(pid).filter(|pid| is_running(*pid)));
         }
     }
     found
@@ -45,8 +45,11 @@ pub fn kill(pid: Pid) -> bool {
 }
 
 /// Kills these processes and waits until they have ended. They are not children of this one, so only /proc shows that.
+/// One of them may have ended by itself.
 pub async fn kill_all(processes: &[Pid]) {
-    assert!(processes.iter().copied().all(kill));
+    for process in processes {
+        kill(*process);
+    }
     let ended = async {
         while processes.iter().any(|process| is_running(*process)) {
             tokio::task::yield_now().await;
