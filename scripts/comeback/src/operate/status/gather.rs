@@ -67,6 +67,8 @@ pub async fn gather(
         let item = items.get(&target_key(arn).id);
         let circuit = item.and_then(|item| Circuit::read(item.get("circuit")?.as_s().ok()?));
         let paused = item.and_then(|item| item.get(PAUSED_AT)?.as_n().ok()?.parse().ok());
+        let (recent, succeeds) = recent.get(&nth).copied().unwrap_or_default();
+        let backlog = backlogs.get(&nth).copied();
         let dead = Reason::ALL.iter().enumerate().filter_map(|(reason, name)| {
             let letters = sum(Metric::Dead(reason));
             (letters > 0).then(|| (name.as_str().to_owned(), letters))
@@ -78,10 +80,12 @@ pub async fn gather(
             in_flight: queue.in_flight,
             delayed: queue.delayed,
             due: queue.visible,
-            recent: recent.get(&nth).copied().unwrap_or_default(),
+            recent,
+            succeeds,
+            refuses: backlog.is_some_and(|(_, refuses)| refuses),
             hour: Runs { invocations: sum(Metric::Runs), errors: sum(Metric::Errors) },
             throttles: sum(Metric::Throttles),
-            at_lambda: backlogs.get(&nth).copied(),
+            at_lambda: backlog.map(|(events, _)| events),
             // AWS counts in milliseconds.
             lambda_oldest_seconds: metric(Metric::LambdaAge).map(|age| age / 1000.0),
             consumers: consumers.iter().map(consumer).collect(),

@@ -16,7 +16,7 @@ use crate::{
         Aws,
         metrics::{MAXIMUM, Query, metric_data, metric_points},
     },
-    operate::status::rules::{Flow, Runs, at_lambda, whole},
+    operate::status::rules::{Flow, Runs, at_lambda, refuses, whole},
 };
 
 /// The time range of the current state.
@@ -69,12 +69,12 @@ pub async fn metrics(
     Ok(found)
 }
 
-/// The runs that say how a function is now, by its place.
+/// The runs that say how a function is now, and whether it succeeds, by its place.
 pub async fn recent(
     aws: &Aws,
     attached: &[Attached],
     now: Timestamp,
-) -> Answer<HashMap<usize, Runs>> {
+) -> Answer<HashMap<usize, (Runs, bool)>> {
     let until = next_minute(now);
     let all = attached.iter().enumerate();
     let all = all.flat_map(|it| [Metric::Runs, Metric::Errors].map(|kind| (it, kind)));
@@ -90,7 +90,8 @@ pub async fn recent(
             *sum += whole(value);
         }
     }
-    Ok(minutes.into_iter().map(|(nth, minutes)| (nth, Runs::recent(minutes))).collect())
+    let told = |(nth, minutes)| (nth, (Runs::recent(&minutes), Runs::succeed(&minutes)));
+    Ok(minutes.into_iter().map(told).collect())
 }
 
 /// The queries for a metric over this length of time. The period is a minute, or an hour for a day. The runs of a queue
@@ -132,12 +133,13 @@ fn next_minute(now: Timestamp) -> Timestamp {
     Timestamp::from_timestamp(now.timestamp().div_euclid(60) * 60 + 60, 0).unwrap_or(now)
 }
 
-/// How many events of each function Lambda has accepted that have not run to an end, by the function's place.
+/// How many events of each function Lambda has accepted that have not run to an end, and whether it refuses to run
+/// them, by the function's place.
 pub async fn backlogs(
     aws: &Aws,
     attached: &[Attached],
     now: Timestamp,
-) -> Answer<HashMap<usize, u64>> {
+) -> Answer<HashMap<usize, (u64, bool)>> {
     let until = next_minute(now);
     let functions = attached.iter().enumerate();
     let functions = functions.filter_map(|(nth, it)| Some((nth, function_dimensions(&it.arn)?)));
@@ -156,7 +158,11 @@ pub async fn backlogs(
         let points = points.into_iter().map(|(at, value)| (at, flow, value));
         flows.entry(nth).or_default().extend(points);
     }
-    Ok(flows.into_iter().map(|(nth, counts)| (nth, at_lambda(counts))).collect())
+    let told = |(nth, counts): (usize, Vec<_>)| {
+        let refuses = refuses(&counts, now.timestamp());
+        (nth, (at_lambda(counts), refuses))
+    };
+    Ok(flows.into_iter().map(told).collect())
 }
 
 /// The dimensions of a function's own metrics. Lambda has others for versions and aliases, but not for `$LATEST`.

@@ -22,7 +22,8 @@ pub enum State {
     Unknown,
     /// Fewer failed, or it is not known of how many runs.
     SomeFail,
-    /// Lambda had no concurrency for it lately, so its events queue up at Lambda, or its messages in the queue.
+    /// Lambda had no concurrency for it lately: its events queue up at Lambda, its messages in the queue, or Lambda
+    /// refuses to run them at all.
     Throttled,
     Paused,
     /// Recent runs succeeded, and events still wait.
@@ -48,6 +49,10 @@ pub struct Facts {
     /// The number of messages that are due but not yet received.
     pub due: u64,
     pub recent: Runs,
+    /// Whether a run of the latest minute in which any began has succeeded.
+    pub succeeds: bool,
+    /// Whether Lambda has refused to run its latest events, as it does with a reserved concurrency of 0.
+    pub refuses: bool,
     pub hour: Runs,
     /// How often Lambda had no concurrency for it in the last five minutes.
     pub throttles: u64,
@@ -104,9 +109,15 @@ pub struct Runs {
 }
 
 impl Runs {
+    /// Whether a run of the latest minute in which any began has succeeded.
+    pub fn succeed(minutes: &BTreeMap<i64, Self>) -> bool {
+        let latest = minutes.values().rev().find(|it| it.invocations > 0);
+        latest.is_some_and(|it| it.errors < it.invocations)
+    }
+
     /// The runs that say how a function is now: those of the latest minute in which any began if none of these failed,
     /// and otherwise all. So a function that was repaired is not failing because of what failed before.
-    pub fn recent(minutes: BTreeMap<i64, Self>) -> Self {
+    pub fn recent(minutes: &BTreeMap<i64, Self>) -> Self {
         let mut ran = minutes.values().rev().filter(|it| it.invocations > 0);
         if let Some(latest) = ran.next().filter(|it| it.errors == 0) {
             return *latest;
@@ -150,16 +161,26 @@ impl Facts {
         ran == 0 && self.dead_letters.is_empty() && self.queued().is_none_or(|queued| queued == 0)
     }
 
+    /// Whether it succeeds, and nothing that failed is left.
+    fn is_through(&self) -> bool {
+        self.succeeds && self.waiting() == 0 && self.queued().is_none_or(|events| events == 0)
+    }
+
+    /// The one word for a function or a queue, in the program and on its page.
     pub fn state(&self) -> State {
         let Runs { invocations, errors } = self.recent;
         // What nobody has begun to run waits, too, if nothing runs.
         let not_begun = self.in_source.map(|it| it.due).or(self.at_lambda);
         let is_stuck = invocations == 0 && not_begun.is_some_and(|events| events > 0);
+        let most_fail = errors > 0 && self.has_runs() && errors >= invocations.div_ceil(2);
         if self.down_since.is_some() {
             State::Down
         } else if self.unknown.contains(&Unknown::Runs) {
             State::Unknown
-        } else if errors > 0 && self.has_runs() && errors >= invocations.div_ceil(2) {
+        } else if self.refuses {
+            // What failed before says nothing of now.
+            State::Throttled
+        } else if most_fail && !self.is_through() {
             State::Failing
         } else if self.is_stopped() {
             State::Stopped
@@ -199,6 +220,25 @@ impl Flow {
             Self::Dropped => "AsyncEventsDropped",
         }
     }
+}
+
+/// The longest time in seconds between two attempts of an event that Lambda refuses to run, and a minute to count it.
+const REFUSED_FOR: i64 = 16 * 60;
+
+/// Whether Lambda has refused to run the latest events, by its counts of each minute until now: in the latest minute in
+/// which any ran or was dropped, some were dropped, and none ran.
+pub fn refuses(counts: &[(i64, Flow, f64)], now: i64) -> bool {
+    let sum = |flow, minute| -> f64 {
+        counts.iter().filter(|it| (it.0, it.1) == (minute, flow)).map(|it| it.2).sum()
+    };
+    let has_left =
+        |it: &&(i64, Flow, f64)| matches!(it.1, Flow::Runs | Flow::Dropped) && it.2 > 0.0;
+    let latest = counts.iter().filter(has_left).map(|it| it.0).max();
+    latest.is_some_and(|minute| {
+        now - minute < REFUSED_FOR
+            && sum(Flow::Dropped, minute) > 0.0
+            && sum(Flow::Runs, minute) == 0.0
+    })
 }
 
 /// How many events are in a function's queue, by Lambda's counts of each minute. An event leaves it when it succeeds,
@@ -241,16 +281,39 @@ mod tests {
     }
 
     #[test]
+    fn lambda_refuses_a_function_whose_latest_events_were_dropped_without_a_run() {
+        use Flow::{Dropped, FailedRuns, Received, Runs};
+        let at = |minute: i64, flow, count| (minute * 60, flow, count);
+        let dropped = at(3, Dropped, 2.0);
+        for (counts, now, expected) in [
+            (vec![], 4, false),
+            (vec![dropped], 4, true),
+            (vec![dropped], 18, true),
+            (vec![dropped], 19, false),
+            (vec![dropped, at(5, Received, 2.0)], 5, true),
+            // Each event is dropped after its last run.
+            (vec![dropped, at(3, Runs, 2.0), at(3, FailedRuns, 2.0)], 4, false),
+            (vec![dropped, at(2, Runs, 9.0), at(2, FailedRuns, 9.0)], 4, true),
+            (vec![dropped, at(4, Runs, 1.0)], 4, false),
+            (vec![dropped, at(4, Runs, 0.0)], 4, true),
+        ] {
+            assert_eq!(refuses(&counts, now * 60), expected, "{counts:?} {now}");
+        }
+    }
+
+    #[test]
     fn a_function_that_was_repaired_is_judged_by_its_latest_minute() {
         let runs = |invocations, errors| Runs { invocations, errors };
         for (minutes, expected) in [
-            (vec![], runs(0, 0)),
-            (vec![(1, runs(9, 9)), (2, runs(4, 0))], runs(4, 0)),
-            (vec![(1, runs(9, 9)), (2, runs(4, 0)), (3, runs(0, 0))], runs(4, 0)),
-            (vec![(1, runs(9, 9)), (2, runs(4, 1))], runs(13, 10)),
-            (vec![(1, runs(5, 0)), (2, runs(4, 4))], runs(9, 4)),
+            (vec![], (runs(0, 0), false)),
+            (vec![(1, runs(9, 9)), (2, runs(4, 0))], (runs(4, 0), true)),
+            (vec![(1, runs(9, 9)), (2, runs(4, 0)), (3, runs(0, 0))], (runs(4, 0), true)),
+            (vec![(1, runs(9, 9)), (2, runs(4, 1))], (runs(13, 10), true)),
+            (vec![(1, runs(5, 0)), (2, runs(4, 4))], (runs(9, 4), false)),
         ] {
-            assert_eq!(Runs::recent(minutes.iter().copied().collect()), expected, "{minutes:?}");
+            let minutes: BTreeMap<_, _> = minutes.into_iter().collect();
+            let told = (Runs::recent(&minutes), Runs::succeed(&minutes));
+            assert_eq!(told, expected, "{minutes:?}");
         }
     }
 
@@ -284,6 +347,15 @@ mod tests {
             (Facts { recent: runs(6222, 5932), ..well() }, State::Failing),
             (Facts { recent: runs(3, 2), ..well() }, State::Failing),
             (Facts { recent: runs(3, 1), ..well() }, State::SomeFail),
+            // Within the minute of its failures it has succeeded. Whether all is through says what is left.
+            (Facts { recent: runs(3, 2), succeeds: true, ..well() }, State::SomeFail),
+            (Facts { recent: runs(3, 2), succeeds: true, delayed: 1, ..well() }, State::Failing),
+            (
+                Facts { recent: runs(3, 2), succeeds: true, at_lambda: Some(1), ..well() },
+                State::Failing,
+            ),
+            (Facts { refuses: true, in_flight: 7, ..well() }, State::Throttled),
+            (Facts { refuses: true, recent: runs(9, 9), in_flight: 7, ..well() }, State::Throttled),
             // Of 54 failed messages of a queue, nobody knows how many succeeded.
             (Facts { recent: runs(54, 54), ..queue() }, State::SomeFail),
             (

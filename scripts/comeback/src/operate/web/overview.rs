@@ -19,7 +19,7 @@ use crate::{
             rules::{Facts, State as FunctionState},
             table::state,
         },
-        web::rules::{Counts, PARTS, Pulse, Range, Standing, as_of_now, shared_out},
+        web::rules::{Counts, PARTS, Pulse, Range, Standing, shared_out},
     },
     text::{count, counted, span},
 };
@@ -45,7 +45,7 @@ pub fn parts(
     let range = Range::ALL.into_iter().find(|(_, name)| Some(*name) == named);
     let (range, name) = range.unwrap_or(Range::ALL[0]);
     let at = seen.snapshot.at.unwrap_or(now);
-    let rows = rows(seen, range, at, live.is_local());
+    let rows = rows(seen, range, at);
     let first = seen.events.is_empty();
     vec![
         ("loop", band(seen, &rows, live.is_local(), now)),
@@ -58,19 +58,21 @@ pub fn parts(
 
 /// A row for each function and queue, the most urgent first. A function that is no longer attached keeps its row while
 /// failed events of it are known.
-fn rows(seen: &Seen, range: Range, at: Timestamp, is_local: bool) -> Vec<Row> {
+fn rows(seen: &Seen, range: Range, at: Timestamp) -> Vec<Row> {
     let snapshot = &seen.snapshot;
     let attached: BTreeSet<_> =
         snapshot.functions.iter().map(|it| target_name(&it.function)).collect();
     let detached = snapshot.standings.iter().filter(|(name, standing)| {
         standing.failed() > 0 && !attached.contains(name.as_str()) && snapshot.at.is_some()
     });
-    let detached = detached.map(|(name, _)| Facts { function: name.clone(), ..Facts::default() });
+    let detached = detached.map(|(name, standing)| Facts {
+        function: name.clone(),
+        in_flight: standing.waiting(),
+        ..Facts::default()
+    });
     let row = |facts: Facts| {
         let function = &*target_name(&facts.function);
         let standing = snapshot.standings.get(function).cloned().unwrap_or_default();
-        let minute = seen.events.pulse(Some(function), Range::Minute, at).recent();
-        let facts = as_of_now(&facts, minute, standing.waiting(), is_local);
         Row { pulse: seen.events.pulse(Some(function), range, at), facts, standing }
     };
     let mut rows: Vec<_> = snapshot.functions.iter().cloned().chain(detached).map(row).collect();

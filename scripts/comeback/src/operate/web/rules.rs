@@ -13,6 +13,6 @@ pub use crate::operate::web::rules::{
     difference::{Change, difference, indented},
     event::{Event, EventFilter, State, remedy},
     events::{Events, shared_out},
-    pulse::{Counts, PARTS, Pulse, Range, as_of_now},
+    pulse::{Counts, PARTS, Pulse, Range},
     standing::Standing,
 };
