@@ -4,12 +4,21 @@ use clap::{Parser, Subcommand};
 
 use crate::{demo::args::DemoArgs, local::args::LocalArgs, operate::Operate};
 
+const AFTER_HELP: &str = "\
+Exit codes:
+  0    success
+  1    the command found a problem, refused, or did not do all that was asked; it changed nothing unless it says so
+  2    the command line is wrong
+  130  Ctrl-C stopped it; what is done is done, and the command says what is left
+
+Example: comeback demo";
+
 /// Retry failed asynchronous Lambda invocations.
 ///
 /// `local` and `demo` run the whole system on this machine: the real functions, with SQS and Lambda on
 /// 127.0.0.1. Nothing leaves this machine, and nothing remains when a command ends.
 #[derive(Debug, Parser)]
-#[command(name = "comeback", version, after_help = "Example: comeback demo")]
+#[command(name = "comeback", version, after_help = AFTER_HELP)]
 pub struct Args {
     /// The command.
     #[command(subcommand)]

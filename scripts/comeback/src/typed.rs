@@ -1,9 +1,14 @@
-//! What a person types: durations, rates, a filter that selects everything because a variable of a script is not set,
-//! and a misspelt name.
+//! What a person types: durations, times, rates, a filter that selects everything because a variable of a script is not
+//! set, and a misspelt name.
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use comeback_core::arn::QUEUE_PREFIX;
+use chrono::{Days, NaiveTime};
+use comeback_core::{
+    Timestamp,
+    arn::QUEUE_PREFIX,
+    time::{self, earlier, later},
+};
 use serde::Serialize;
 
 /// Stands for a missing error type, reason or function.
@@ -39,6 +44,63 @@ fn parts(text: &str) -> Option<Duration> {
         before = unit;
     }
     sum
+}
+
+/// A point in time: absolute, a time of day, or a distance from now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum When {
+    At(Timestamp),
+    /// In UTC, as all times that this program prints.
+    Clock(NaiveTime),
+    Distance(Duration),
+}
+
+/// Parses a point in time.
+pub fn when(text: &str) -> Result<When, &'static str> {
+    let clock =
+        || ["%H:%M", "%H:%M:%S"].iter().find_map(|it| NaiveTime::parse_from_str(text, it).ok());
+    let distance = duration(text).ok().map(When::Distance);
+    distance.or_else(|| clock().map(When::Clock)).or_else(|| time::parse(text).map(When::At)).ok_or(
+        "expected a duration such as 90s, 15m or 24h, or a time in UTC such as 03:10 or 2026-05-01T12:00:00Z",
+    )
+}
+
+impl When {
+    /// The time, which is in the past if it is relative.
+    pub fn before(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(time) => time,
+            Self::Distance(distance) => earlier(now, distance),
+            Self::Clock(clock) => {
+                let today = today(clock, now);
+                if today <= now {
+                    today
+                } else {
+                    today.checked_sub_days(Days::new(1)).unwrap_or(now)
+                }
+            }
+        }
+    }
+
+    /// The time, which is in the future if it is relative.
+    pub fn after(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(time) => time,
+            Self::Distance(distance) => later(now, distance),
+            Self::Clock(clock) => {
+                let today = today(clock, now);
+                if today > now {
+                    today
+                } else {
+                    today.checked_add_days(Days::new(1)).unwrap_or(now)
+                }
+            }
+        }
+    }
+}
+
+fn today(clock: NaiveTime, now: Timestamp) -> Timestamp {
+    now.date_naive().and_time(clock).and_utc()
 }
 
 /// How many events a second.
@@ -104,6 +166,25 @@ mod tests {
         }
         for text in ["", "h", "1h30", "30m1h", "1h1h", "1h-1m", "1w", "1.5h", "1h 30x"] {
             assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_day_is_the_last_one_or_the_next_one() {
+        let now = time::parse("2026-05-01T12:00:00Z").unwrap();
+        for (text, before, after) in [
+            ("15m", "2026-05-01T11:45:00Z", "2026-05-01T12:15:00Z"),
+            ("03:10", "2026-05-01T03:10:00Z", "2026-05-02T03:10:00Z"),
+            ("23:59:30", "2026-04-30T23:59:30Z", "2026-05-01T23:59:30Z"),
+            ("12:00", "2026-05-01T12:00:00Z", "2026-05-02T12:00:00Z"),
+            ("2026-04-01T00:00:00Z", "2026-04-01T00:00:00Z", "2026-04-01T00:00:00Z"),
+        ] {
+            let when = when(text).unwrap();
+            let expected = [before, after].map(|text| time::parse(text).unwrap());
+            assert_eq!([when.before(now), when.after(now)], expected, "{text}");
+        }
+        for text in ["", "24:00", "3:1:2:3", "yesterday", "2026-04-01", "-15m"] {
+            assert!(when(text).is_err(), "{text}");
         }
     }
 

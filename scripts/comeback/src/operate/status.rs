@@ -2,6 +2,7 @@
 
 pub mod gather;
 mod metrics;
+pub mod over;
 pub mod rules;
 pub mod table;
 
@@ -30,7 +31,7 @@ use crate::{
     failure::Failure,
     operate::{
         options::SystemOptions,
-        status::{gather::gather, rules::Facts, table::Stated},
+        status::{gather::gather, over::Over, rules::Facts, table::Stated},
     },
     shell::{Outcome, Screen, Shell, Signals},
     typed::{duration, not_empty},
@@ -66,6 +67,7 @@ pub struct StatusJson {
     handler: String,
     /// About how many dead letters there are now.
     letters: Option<u64>,
+    over: Over,
     functions: Vec<Stated>,
     /// Why some of this is not known: what a function lacks stands in its own `unknown`, and without the ledger's table
     /// there are no circuits, pauses and due times.
@@ -157,6 +159,7 @@ impl Seen {
         StatusJson {
             handler: system.handler.name().to_owned(),
             letters: self.letters,
+            over: Over::of(&self.facts),
             functions: self.facts.into_iter().map(Stated::of).collect(),
             unknown: self.unknown.iter().map(ToString::to_string).collect(),
         }

@@ -2,12 +2,10 @@
 
 mod otlp;
 
-use std::time::Duration;
-
 use comeback_core::{
     Timestamp,
     register::Entry,
-    time::{between, earlier, rfc3339},
+    time::{between, rfc3339},
 };
 
 use schemars::JsonSchema;
@@ -29,7 +27,7 @@ use crate::{
     paint::{Line, Style},
     shell::{Outcome, Shell, uninterrupted},
     text::{by, due, error, span},
-    typed::duration,
+    typed::{When, when},
 };
 
 #[derive(Debug, clap::Args)]
@@ -37,9 +35,9 @@ pub struct TraceArgs {
     /// The request id that the sender of the event got, or that of any of its attempts; the beginning is enough.
     #[arg(value_name = "ID", value_parser = id)]
     pub id: String,
-    /// How far back the log is read.
-    #[arg(long, value_name = "DURATION", default_value = "2d", value_parser = duration)]
-    pub since: Duration,
+    /// How far back the log is read: for a duration, or to a time in UTC, such as 03:10.
+    #[arg(long, value_name = "DURATION|TIME", default_value = "2d", value_parser = when)]
+    pub since: When,
     /// Print one JSON document instead of a timeline.
     #[arg(long)]
     pub json: bool,
@@ -113,7 +111,7 @@ async fn known(
     let (aws, handler) = find(&args.system, now).await?;
     let now = now();
     let search = async |pattern: &str| {
-        let (group, from) = (&handler.log_group, earlier(now, args.since));
+        let (group, from) = (&handler.log_group, args.since.before(now));
         collected_lines(&aws, group, pattern, from, "lines found", &goes_on).await
     };
     // Finds the handler's log lines with an event id, or the request id of a run, that begins with `id`.

@@ -26,7 +26,7 @@ pub mod rules;
 mod stream;
 mod targets;
 
-use std::{io, net::Ipv4Addr, time::Duration};
+use std::{io, net::Ipv4Addr};
 
 use axum::{
     Router,
@@ -49,7 +49,7 @@ use crate::{
     operate::options::{SystemOptions, find},
     paint::{Line, Style},
     shell::{Outcome, Shell, Signals},
-    typed::duration,
+    typed::{When, when},
 };
 
 #[derive(Debug, clap::Args)]
@@ -57,9 +57,9 @@ pub struct WebArgs {
     /// The port on 127.0.0.1 to listen on; 0 for any free port.
     #[arg(long, value_name = "N", default_value_t = 4780)]
     pub port: u16,
-    /// How much of the handler's log is read at the start.
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
-    pub since: Duration,
+    /// How much of the handler's log is read at the start: that of a duration, or since a time in UTC, such as 03:10.
+    #[arg(long, value_name = "DURATION|TIME", default_value = "1h", value_parser = when)]
+    pub since: When,
     #[command(flatten)]
     pub system: SystemOptions,
 }
@@ -75,7 +75,7 @@ pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let refused = |source: io::Error| Failure::Port { port, source };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(refused)?;
     let address = listener.local_addr()?;
-    tokio::spawn(Shared::clone(&live).follow_log(args.since));
+    tokio::spawn(Shared::clone(&live).follow_log(args.since.before((shell.now)())));
     let url = format!("http://{address}{}?token={token}", live.root);
     let lines = [
         Line::of(Style::Strong, url),

@@ -189,13 +189,18 @@ async fn an_editor_that_fails_or_changes_nothing_redrives_nothing() {
     for (editor, why) in [
         ("sh -c 'echo 1 > $1; exit 3' edit", "the editor ended with exit status: 3"),
         ("true", "the payload was not changed, so nothing is redriven"),
-        ("sh -c 'echo no JSON > $1' edit", "the edited payload is not JSON"),
     ] {
         let refused = edit(editor);
         assert_eq!(refused.status.code(), Some(1), "{editor}: {refused:?}");
         assert!(text(&refused.stderr).contains(why), "{editor}: {refused:?}");
         assert_eq!(cloud.letters().await, [1, 0], "{editor}");
     }
+    // What somebody has typed is not lost.
+    let refused = edit("sh -c 'echo no JSON > $1' edit");
+    let said = text(&refused.stderr);
+    let place = said.split("your text is in ").nth(1).unwrap().trim();
+    assert_eq!(fs::read_to_string(place).unwrap(), "no JSON\n");
+    fs::remove_file(place).unwrap();
     let redriven = edit("sh -c 'echo [7] > $1' edit");
     assert!(redriven.status.success(), "{redriven:?}");
     assert_eq!(cloud.runs(1).await, ["[7]"]);

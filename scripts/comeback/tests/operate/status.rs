@@ -49,19 +49,27 @@ async fn the_status_counts_runs_waiting_events_and_dead_letters() {
     let [target] = before["functions"].as_array().unwrap().as_slice() else { panic!("{before}") };
     assert_eq!((&target["function"], &target["state"]), (&json!(TARGET), &json!("idle")));
 
-    for payload in [r#"{"id":"1","fail":{}}"#, r#"{"id":"2"}"#] {
-        cloud.client.invoke("example-target", payload).await.unwrap();
-    }
-    // The handler writes its metrics last.
-    let target = loop {
-        let mut status = cloud.json(&["status", "--json", "example-*"]);
-        let target = status["functions"][0].take();
-        if target["dead_letters"] != json!({}) {
-            break target;
+    assert_eq!(before["over"]["verdict"], "over");
+    let until = |is: fn(&Value) -> bool| loop {
+        let status = cloud.json(&["status", "--json", "example-*"]);
+        if is(&status["functions"][0]) {
+            break status;
         }
     };
-    assert_eq!(target["hour"], json!({ "invocations": 3, "errors": 2 }));
-    assert_eq!((&target["retried"], &target["state"]), (&json!(1), &json!("failing")));
+    cloud.client.invoke("example-target", r#"{"id":"1","fail":{}}"#).await.unwrap();
+    // The handler writes its metrics last.
+    let failed = until(|target| target["dead_letters"] != json!({}));
+    assert_eq!(failed["over"]["because"], json!({ "example-target": "failing" }));
+    assert!(
+        cloud.says(&["status"]).contains("Not over: example-target is failing; no event waits.")
+    );
+    cloud.client.invoke("example-target", r#"{"id":"2"}"#).await.unwrap();
+    let mut status = until(|target| target["hour"] == json!({ "invocations": 3, "errors": 2 }));
+    let over = status["over"].take();
+    assert_eq!((&over["verdict"], &over["not_back"]), (&json!("over"), &json!(0)), "{over}");
+    assert!(over["last_failure"].is_string() && over["last_success"].is_string(), "{over}");
+    let target = status["functions"][0].take();
+    assert_eq!((&target["retried"], &target["undelivered"]), (&json!(1), &json!(0)));
     assert_eq!(target["dead_letters"], json!({ "max_attempts_exceeded": 1 }));
     assert!(target["oldest_seconds"].as_f64().unwrap() > 0.0, "{target}");
     assert!(cloud.says(&["status"]).contains("1 max_attempts_exceeded"));

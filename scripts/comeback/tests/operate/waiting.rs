@@ -64,6 +64,9 @@ async fn waiting_events_are_listed_retried_now_and_cancelled() {
     assert_eq!(planned["plan"], json!({ "events": { TARGET: 40 }, "delayed": 0 }));
     cloud.refuses(&["waiting", "cancel"], "expected a filter, or --all");
     cloud.refuses(&["waiting", "cancel", "--all"], "no terminal to ask on");
+    let both = "`comeback waiting cancel` with these filters, then `comeback dead redrive";
+    cloud.refuses(&["waiting", "retry-now", "--edit"], both);
+    cloud.refuses(&["waiting", "retry-now", "--set", "/id=1"], both);
 
     let retried = cloud.json(&["waiting", "retry-now", "--yes", "--json", "--error", "Down"]);
     assert_eq!(

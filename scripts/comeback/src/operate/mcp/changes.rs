@@ -257,7 +257,10 @@ async fn redrives(
             }
             named.states.insert(letter.id, format!("{target} {call:?} {payload}"));
         }
-        named.plan.count(&step);
+        // How many others there are is not known, because the visit ends with the last that the plan names.
+        if !matches!(step, Step::Leave(stays) if !stays.is_selected()) {
+            named.plan.count(&step);
+        }
         call.goes_on() && !(is_all && named.states.len() == most)
     })
     .await?;
@@ -309,7 +312,8 @@ pub async fn redrive(args: TokenArgs, call: Call) -> Result<dead::OrderJson, Ref
     named.check(&plan)?;
     let pace = Pace { rate: Some(*rate), batches: 1 };
     let goes_on = |tally: &letters::Tally| call.goes_on_after(tally.tried(), plan.number);
-    let (tally, ended) = letters::carry_out(&order, pace, &queue, goes_on).await;
+    let (mut tally, ended) = letters::carry_out(&order, pace, &queue, goes_on).await;
+    tally.left.retain(|stays, _| stays.is_selected());
     let mut document = dead::OrderJson::of(&queue, Some(named.plan));
     document.interrupted = !call.goes_on();
     document.error = text_of(ended);

@@ -64,8 +64,8 @@ const JOBS: [Job; 3] = [
     Job {
         name: "is_it_over",
         says: "Is the incident over, and is anything left?",
-        text: "Find out whether it is over. Call `status`: it is over if no function is down, failing, throttled or \
-               paused, and nothing waits. Call `waiting` for what still waits, and when the last of it is due. Call \
+        text: "Find out whether it is over. Call `status` and read its `over`: the verdict, what keeps it from being over, \
+               how many events are not back, when the last of them is due, and the last failure and success. Call \
                `dead_list` with group_by [\"function\", \"reason\"] for what was given up. Call `doctor` for what is \
                left to fix. Report: is it over, what still waits and until when, what was given up, and what a person \
                should do.",
@@ -105,7 +105,7 @@ mod tests {
             });
             for text in jobs.chain([instructions(allow_changes)]) {
                 for name in text.split('`').skip(1).step_by(2) {
-                    let others = ["done", "more", "plan_…", "untrusted_text"];
+                    let others = ["done", "more", "over", "plan_…", "untrusted_text"];
                     assert!(tools.contains(&name) || others.contains(&name), "{name}");
                 }
             }

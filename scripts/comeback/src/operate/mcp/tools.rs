@@ -169,9 +169,8 @@ fn reading(payload: &[&'static str]) -> [Tool; 8] {
         Tool::new(
             "status",
             "Show for each function and queue whether it fails, how many events wait, and how its events ended \
-             (`comeback status`). Use it after `doctor` to see which function fails, and to see whether it is over: \
-             then its state is `recovering`, `well` or `idle`, and nothing waits. Counts of runs are a minute or two \
-             late.",
+             (`comeback status`). Use it after `doctor` to see which function fails. Its `over` says whether it is \
+             over, and when the last event comes back. Counts of runs are a minute or two late.",
             |mut args: StatusArgs, call: Call| async move {
                 args.system.connection = call.connection();
                 Ok(status::document(&args, call.now()).await?)

@@ -10,7 +10,7 @@ use comeback_dynamodb::{
     ID, Item, primary,
     register::{self, INDEX, PAUSED_AT, TARGET},
 };
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::{join_all, try_join, try_join_all};
 
 use crate::{
     account::{
@@ -23,7 +23,7 @@ use crate::{
     aws::{Aws, fault, reads},
     operate::status::{
         metrics::{self, Metric},
-        rules::{Consumer, Facts, InSource, Runs, Unknown, whole},
+        rules::{Consumer, Facts, InSource, Unknown, whole},
     },
 };
 
@@ -44,14 +44,15 @@ pub async fn gather(
     let of_cloudwatch = async {
         tokio::try_join!(
             metrics::metrics(aws, attached, now),
-            metrics::recent(aws, attached, now),
+            metrics::runs(aws, attached, now),
             metrics::backlogs(aws, attached, now),
         )
     };
     let ((queues, mut faults), of_cloudwatch, of_table) =
         tokio::join!(queues(aws, attached), of_cloudwatch, of_table);
     let has_runs = of_cloudwatch.is_ok();
-    let (metrics, recent, backlogs) = or_nothing(of_cloudwatch, &mut faults);
+    let (metrics, runs, backlogs) = or_nothing(of_cloudwatch, &mut faults);
+    let recent = metrics::recent(now);
     let (items, dues) = or_nothing(of_table, &mut faults);
     let facts = attached.iter().enumerate().map(|(nth, it)| {
         let Attached { arn, queue_arn, consumers } = it;
@@ -64,10 +65,11 @@ pub async fn gather(
         };
         let metric = |kind: Metric| metrics.get(&(nth, kind)).copied();
         let sum = |kind| whole(metric(kind).unwrap_or_default());
+        let runs = runs.get(&nth).cloned().unwrap_or_default();
+        let [next_due, last_due] = dues.get(arn).copied().unwrap_or_default();
         let item = items.get(&target_key(arn).id);
         let circuit = item.and_then(|item| Circuit::read(item.get("circuit")?.as_s().ok()?));
         let paused = item.and_then(|item| item.get(PAUSED_AT)?.as_n().ok()?.parse().ok());
-        let (recent, succeeds) = recent.get(&nth).copied().unwrap_or_default();
         let backlog = backlogs.get(&nth).copied();
         let dead = Reason::ALL.iter().enumerate().filter_map(|(reason, name)| {
             let letters = sum(Metric::Dead(reason));
@@ -80,10 +82,12 @@ pub async fn gather(
             in_flight: queue.in_flight,
             delayed: queue.delayed,
             due: queue.visible,
-            recent,
-            succeeds,
+            recent: runs.recent(recent),
+            succeeds: runs.succeed(recent),
             refuses: backlog.is_some_and(|(_, refuses)| refuses),
-            hour: Runs { invocations: sum(Metric::Runs), errors: sum(Metric::Errors) },
+            hour: runs.since(i64::MIN),
+            last_failure: runs.last(|it| it.errors > 0),
+            last_success: runs.last(|it| it.invocations > it.errors),
             throttles: sum(Metric::Throttles),
             at_lambda: backlog.map(|(events, _)| events),
             // AWS counts in milliseconds.
@@ -96,7 +100,9 @@ pub async fn gather(
             down_since: circuit.as_ref().and_then(Circuit::down_since),
             circuit: circuit.map(|circuit| circuit.name().to_owned()),
             paused_since: paused.map(at_millis),
-            next_due: dues.get(arn).copied(),
+            undelivered: sum(Metric::Undelivered),
+            next_due,
+            last_due,
             unknown: [
                 (Unknown::Waiting, !queues.contains_key(queue_arn)),
                 (Unknown::Runs, !has_runs),
@@ -172,26 +178,30 @@ async fn items(
     Ok(items)
 }
 
-/// The due time of each function's next event, by ARN. Empty without a register.
+/// The due times of each function's next and last event, by ARN. Empty without a register.
 async fn dues(
     aws: &Aws,
     handler: &Function,
     attached: &[Attached],
-) -> Answer<HashMap<String, Timestamp>> {
+) -> Answer<HashMap<String, [Option<Timestamp>; 2]>> {
     let Some(table) = handler.register() else { return Ok(HashMap::new()) };
     let dynamodb = aws.dynamodb_of(handler);
-    let dues = attached.iter().map(async |Attached { arn, .. }| {
+    let due = async |arn: &str, is_next: bool| {
         let call = dynamodb
             .query()
             .table_name(table)
             .index_name(INDEX)
             .key_condition_expression("#target = :target")
             .expression_attribute_names("#target", TARGET)
-            .expression_attribute_values(":target", AttributeValue::S(arn.clone()))
+            .expression_attribute_values(":target", AttributeValue::S(arn.to_owned()))
+            .scan_index_forward(is_next)
             .limit(1);
         let answer = call.send().await.map_err(fault("dynamodb:Query", table))?;
-        let first = answer.items.unwrap_or_default().first().and_then(register::due);
-        Ok(first.map(|due| (arn.clone(), due)))
+        Ok(answer.items.unwrap_or_default().first().and_then(register::due))
+    };
+    let dues = attached.iter().map(async |Attached { arn, .. }| {
+        let (next, last) = try_join(due(arn, true), due(arn, false)).await?;
+        Ok((arn.clone(), [next, last]))
     });
-    Ok(try_join_all(dues).await?.into_iter().flatten().collect())
+    Ok(try_join_all(dues).await?.into_iter().collect())
 }

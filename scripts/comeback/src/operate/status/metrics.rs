@@ -1,9 +1,6 @@
 //! The metrics of CloudWatch that `comeback status` reads.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use comeback_core::{
     Timestamp, arn::FunctionArn, emf::NAMESPACE, metric, reason::Reason, target::Target,
@@ -16,7 +13,7 @@ use crate::{
         Aws,
         metrics::{MAXIMUM, Query, metric_data, metric_points},
     },
-    operate::status::rules::{Flow, Runs, at_lambda, refuses, whole},
+    operate::status::rules::{Flow, Minutes, at_lambda, refuses, whole},
 };
 
 /// The time range of the current state.
@@ -41,6 +38,8 @@ pub enum Metric {
     Oldest,
     /// Dead letters with a reason, by its index in `Reason::ALL`.
     Dead(usize),
+    /// Failures that Lambda could not send to the function's destination.
+    Undelivered,
 }
 
 pub async fn metrics(
@@ -52,8 +51,8 @@ pub async fn metrics(
     let mut found = HashMap::new();
     for (length, kinds) in [
         (RECENT, vec![Metric::Throttles, Metric::LambdaAge]),
-        (HOUR, vec![Metric::Runs, Metric::Errors, Metric::Retried, Metric::Oldest]),
-        (DAY, (0..Reason::ALL.len()).map(Metric::Dead).collect()),
+        (HOUR, vec![Metric::Retried, Metric::Oldest]),
+        (DAY, (0..Reason::ALL.len()).map(Metric::Dead).chain([Metric::Undelivered]).collect()),
     ] {
         let all =
             attached.iter().enumerate().flat_map(|it| kinds.iter().map(move |kind| (it, *kind)));
@@ -69,29 +68,33 @@ pub async fn metrics(
     Ok(found)
 }
 
-/// The runs that say how a function is now, and whether it succeeds, by its place.
-pub async fn recent(
+/// The runs of each function in the last hour, by its place.
+pub async fn runs(
     aws: &Aws,
     attached: &[Attached],
     now: Timestamp,
-) -> Answer<HashMap<usize, (Runs, bool)>> {
+) -> Answer<HashMap<usize, Minutes>> {
     let until = next_minute(now);
     let all = attached.iter().enumerate();
     let all = all.flat_map(|it| [Metric::Runs, Metric::Errors].map(|kind| (it, kind)));
     let asked = all.flat_map(|((nth, it), kind)| {
-        queries(it, kind, RECENT).into_iter().map(move |query| ((nth, kind), query))
+        queries(it, kind, HOUR).into_iter().map(move |query| ((nth, kind), query))
     });
-    let mut minutes: HashMap<usize, BTreeMap<i64, Runs>> = HashMap::new();
-    let from = earlier(until, RECENT);
+    let mut runs: HashMap<usize, Minutes> = HashMap::new();
+    let from = earlier(until, HOUR);
     for ((nth, kind), points) in metric_points(aws, asked.collect(), from, until).await? {
         for (at, value) in points {
-            let runs = minutes.entry(nth).or_default().entry(at).or_default();
+            let runs = runs.entry(nth).or_default().0.entry(at).or_default();
             let sum = if kind == Metric::Runs { &mut runs.invocations } else { &mut runs.errors };
             *sum += whole(value);
         }
     }
-    let told = |(nth, minutes)| (nth, (Runs::recent(&minutes), Runs::succeed(&minutes)));
-    Ok(minutes.into_iter().map(told).collect())
+    Ok(runs)
+}
+
+/// The second since which runs are recent.
+pub fn recent(now: Timestamp) -> i64 {
+    earlier(next_minute(now), RECENT).timestamp()
 }
 
 /// The queries for a metric over this length of time. The period is a minute, or an hour for a day. The runs of a queue
@@ -113,6 +116,8 @@ fn queries(attached: &Attached, kind: Metric, length: Duration) -> Vec<Query> {
         Metric::Throttles => of_lambda("Throttles"),
         Metric::LambdaAge if is_queue(arn) => Vec::new(),
         Metric::LambdaAge => of_lambda("AsyncEventAge"),
+        Metric::Undelivered if is_queue(arn) => Vec::new(),
+        Metric::Undelivered => of_lambda("DestinationDeliveryFailures"),
         Metric::Retried => vec![(NAMESPACE, metric::Metric::Invoked.name(), target())],
         Metric::Oldest => vec![(NAMESPACE, metric::Metric::EventAge.name(), target())],
         Metric::Dead(reason) => {

@@ -73,8 +73,14 @@ pub struct Facts {
     pub circuit: Option<String>,
     pub down_since: Option<Timestamp>,
     pub paused_since: Option<Timestamp>,
-    /// When the next event is due, if there is a register.
+    /// How many of its failures Lambda could not deliver in the last day. They are lost.
+    pub undelivered: u64,
+    /// When the next and the last of its waiting events are due, if there is a register.
     pub next_due: Option<Timestamp>,
+    pub last_due: Option<Timestamp>,
+    /// The minute of its last failed run, and that of the last one that succeeded, in the last hour.
+    pub last_failure: Option<Timestamp>,
+    pub last_success: Option<Timestamp>,
     /// What could not be read. Its numbers are 0.
     pub unknown: BTreeSet<Unknown>,
 }
@@ -108,24 +114,40 @@ pub struct Runs {
     pub errors: u64,
 }
 
-impl Runs {
-    /// Whether a run of the latest minute in which any began has succeeded.
-    pub fn succeed(minutes: &BTreeMap<i64, Self>) -> bool {
-        let latest = minutes.values().rev().find(|it| it.invocations > 0);
+/// The runs of an hour, by the second in which their minute begins.
+#[derive(Clone, Debug, Default)]
+pub struct Minutes(pub BTreeMap<i64, Runs>);
+
+impl Minutes {
+    /// Whether a run of the latest minute since this second in which any began has succeeded.
+    pub fn succeed(&self, since: i64) -> bool {
+        let latest = self.0.range(since..).map(|(_, it)| it).rev().find(|it| it.invocations > 0);
         latest.is_some_and(|it| it.errors < it.invocations)
     }
 
-    /// The runs that say how a function is now: those of the latest minute in which any began if none of these failed,
-    /// and otherwise all. So a function that was repaired is not failing because of what failed before.
-    pub fn recent(minutes: &BTreeMap<i64, Self>) -> Self {
-        let mut ran = minutes.values().rev().filter(|it| it.invocations > 0);
+    /// The runs since this second that say how a function is now: those of the latest minute in which any began if
+    /// none of these failed, and otherwise all. So a function that was repaired is not failing because of what failed
+    /// before.
+    pub fn recent(&self, since: i64) -> Runs {
+        let mut ran = self.0.range(since..).map(|(_, it)| it).rev().filter(|it| it.invocations > 0);
         if let Some(latest) = ran.next().filter(|it| it.errors == 0) {
             return *latest;
         }
-        minutes.values().fold(Self::default(), |sum, it| Self {
+        self.since(since)
+    }
+
+    /// All runs since this second.
+    pub fn since(&self, since: i64) -> Runs {
+        self.0.range(since..).fold(Runs::default(), |sum, (_, it)| Runs {
             invocations: sum.invocations + it.invocations,
             errors: sum.errors + it.errors,
         })
+    }
+
+    /// The last minute with a run like this.
+    pub fn last(&self, is: impl Fn(&Runs) -> bool) -> Option<Timestamp> {
+        let (second, _) = self.0.iter().rev().find(|(_, it)| is(it))?;
+        Timestamp::from_timestamp(*second, 0)
     }
 }
 
@@ -310,11 +332,23 @@ mod tests {
             (vec![(1, runs(9, 9)), (2, runs(4, 0)), (3, runs(0, 0))], (runs(4, 0), true)),
             (vec![(1, runs(9, 9)), (2, runs(4, 1))], (runs(13, 10), true)),
             (vec![(1, runs(5, 0)), (2, runs(4, 4))], (runs(9, 4), false)),
+            (vec![(-1, runs(9, 9)), (2, runs(4, 1))], (runs(4, 1), true)),
         ] {
-            let minutes: BTreeMap<_, _> = minutes.into_iter().collect();
-            let told = (Runs::recent(&minutes), Runs::succeed(&minutes));
-            assert_eq!(told, expected, "{minutes:?}");
+            let all = Minutes(minutes.into_iter().collect());
+            assert_eq!((all.recent(0), all.succeed(0)), expected, "{all:?}");
         }
+    }
+
+    #[test]
+    fn the_last_minute_with_a_failure_and_with_a_success_are_known() {
+        let runs = |invocations, errors| Runs { invocations, errors };
+        let minutes = [(60, runs(2, 0)), (120, runs(4, 1)), (180, runs(3, 3)), (240, runs(0, 0))];
+        let minutes = Minutes(minutes.into());
+        let at = |second| Timestamp::from_timestamp(second, 0);
+        assert_eq!(minutes.last(|it| it.errors > 0), at(180));
+        assert_eq!(minutes.last(|it| it.invocations > it.errors), at(120));
+        assert_eq!(Minutes::default().last(|it| it.errors > 0), None);
+        assert_eq!(minutes.since(120), runs(7, 4));
     }
 
     #[test]

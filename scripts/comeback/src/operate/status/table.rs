@@ -9,7 +9,10 @@ use crate::{
         fault::Fault,
         names::{is_queue, target_name},
     },
-    operate::status::rules::{Facts, State, Unknown},
+    operate::status::{
+        over::Over,
+        rules::{Facts, State, Unknown},
+    },
     paint::{Line, Style},
     tables::fitting,
     text::{count, counted, due, span},
@@ -52,7 +55,7 @@ pub fn report(
             target_name(&facts.function).into_owned(),
             state(facts, now),
             or_unknown(facts, Unknown::Waiting, || count(facts.waiting())),
-            or_unknown(facts, Unknown::Runs, || letters(facts)),
+            or_unknown(facts, Unknown::Runs, || lost(facts)),
             facts.next_due.map_or(String::new(), |at| due(at, now)),
             backlog(facts),
             or_unknown(facts, Unknown::Runs, || {
@@ -67,12 +70,15 @@ pub fn report(
     let mut lines = vec![Line::of(Style::Strong, title)];
     let rows: Vec<_> = facts.iter().map(row).collect();
     lines.extend(fitting(header, &rows, width, COLUMNS_LEAST));
-    if facts.iter().any(|it| it.queue_shared_with > 0) {
-        let text = "Functions that share a queue show the numbers of the queue.";
-        lines.push(Line::of(Style::Faint, text));
-    }
+    let is_shared = facts.iter().any(|it| it.queue_shared_with > 0);
+    let shared = is_shared.then(|| {
+        Line::of(Style::Faint, "Functions that share a queue show the numbers of the queue.")
+    });
+    let over = Line::of(Style::Plain, Over::of(facts.iter().copied()).text(now, word));
     let why = unknown.iter().map(|fault| format!("Some of this is not known: {fault}"));
-    lines.extend(why.map(|text| Line::of(Style::Bad, text)));
+    let why = why.map(|text| Line::of(Style::Bad, text));
+    let texts = shared.into_iter().chain([over]).chain(why);
+    lines.extend(texts.flat_map(|line| line.wrapped(width.unwrap_or(usize::MAX))));
     lines
 }
 
@@ -81,23 +87,27 @@ fn or_unknown(facts: &Facts, part: Unknown, text: impl FnOnce() -> String) -> St
     if facts.unknown.contains(&part) { "unknown".to_owned() } else { text() }
 }
 
-pub fn state(facts: &Facts, now: Timestamp) -> String {
-    let lasts = |since: Timestamp| span(between(since, now).as_secs_f64().floor());
-    let state = match facts.state() {
+pub fn word(state: State) -> &'static str {
+    match state {
         State::Down => "down",
         State::Failing => "failing",
         State::Stopped => "stopped",
         State::Unknown => "unknown",
         State::SomeFail => "some fail",
         State::Throttled => "throttled",
-        State::Paused => "",
+        State::Paused => "paused",
         State::Recovering => "recovering",
         State::Waiting => "waiting",
         State::Well => "well",
         State::Idle => "idle",
-    };
-    let down = facts.down_since.map(|since| format!("{state} for {}", lasts(since)));
-    let state = down.or_else(|| Some(state.to_owned()).filter(|state| !state.is_empty()));
+    }
+}
+
+pub fn state(facts: &Facts, now: Timestamp) -> String {
+    let lasts = |since: Timestamp| span(between(since, now).as_secs_f64().floor());
+    let state = facts.state();
+    let down = facts.down_since.map(|since| format!("{} for {}", word(state), lasts(since)));
+    let state = down.or_else(|| (state != State::Paused).then(|| word(state).to_owned()));
     let paused = facts.paused_since.map(|since| format!("paused for {}", lasts(since)));
     [state, paused].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
@@ -115,12 +125,13 @@ fn backlog(facts: &Facts) -> String {
     [in_source, at_lambda, oldest, throttles].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-pub fn letters(facts: &Facts) -> String {
+/// The dead letters by reason, and the failures that are lost.
+fn lost(facts: &Facts) -> String {
     let letters = facts.dead_letters.iter();
-    letters
-        .map(|(reason, number)| format!("{} {reason}", count(*number)))
-        .collect::<Vec<_>>()
-        .join(", ")
+    let letters = letters.map(|(reason, number)| format!("{} {reason}", count(*number)));
+    let undelivered = Some(facts.undelivered).filter(|it| *it > 0);
+    let undelivered = undelivered.map(|it| format!("{} not delivered", count(it)));
+    undelivered.into_iter().chain(letters).collect::<Vec<_>>().join(", ")
 }
 
 /// The facts with the state that they mean, for JSON.
@@ -191,6 +202,7 @@ mod tests {
             assert!(parts.iter().all(|part| narrow[line].contains(part)), "{narrow:?}");
         }
         assert!(!narrow[1].contains("oldest"), "{narrow:?}");
+        assert!(wide[4].starts_with("Not over: orders is failing; 1,203 events are"), "{wide:?}");
         let most = wide[1].find("oldest").unwrap();
         assert!(most > wide[1].find("next due").unwrap(), "{wide:?}");
         let paused_since = Some(Timestamp::UNIX_EPOCH);

@@ -1,10 +1,11 @@
 //! The filters on waiting events, which may count a due time from now.
 
-use std::time::Duration;
+use comeback_core::Timestamp;
 
-use comeback_core::{Timestamp, time};
-
-use crate::{operate::waiting::rules::Selection, typed::duration};
+use crate::{
+    operate::waiting::rules::Selection,
+    typed::{When, when},
+};
 
 /// Filters on events. All filters must match. A repeatable filter matches if one of its values does.
 #[derive(Debug, clap::Args)]
@@ -12,39 +13,16 @@ use crate::{operate::waiting::rules::Selection, typed::duration};
 pub struct Filter {
     #[command(flatten)]
     pub selection: Selection,
-    /// Due before this time, such as 2026-05-01T12:00:00Z, or within this duration, such as 15m.
-    #[arg(long, value_name = "TIME|DURATION", value_parser = DueBefore::parse)]
-    pub due_before: Option<DueBefore>,
+    /// Due before this time, such as 15:30 or 2026-05-01T12:00:00Z in UTC, or within this duration, such as 15m.
+    #[arg(long, value_name = "TIME|DURATION", value_parser = when)]
+    pub due_before: Option<When>,
 }
 
 impl Filter {
     /// The selection, with durations counted from `now`.
     pub fn selection(&self, now: Timestamp) -> Selection {
-        let due_before = self.due_before.map(|when| when.at(now));
+        let due_before = self.due_before.map(|when| when.after(now));
         Selection { due_before, ..self.selection.clone() }
-    }
-}
-
-/// A point in time, absolute or relative to now.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum DueBefore {
-    At(Timestamp),
-    In(Duration),
-}
-
-impl DueBefore {
-    fn parse(text: &str) -> Result<Self, &'static str> {
-        let duration = duration(text).ok().map(Self::In);
-        duration.or_else(|| time::parse(text).map(Self::At)).ok_or(
-            "expected a time such as 2026-05-01T12:00:00Z, or a duration such as 90s, 15m or 24h",
-        )
-    }
-
-    fn at(self, now: Timestamp) -> Timestamp {
-        match self {
-            Self::At(time) => time,
-            Self::In(duration) => time::later(now, duration),
-        }
     }
 }
 

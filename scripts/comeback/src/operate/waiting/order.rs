@@ -29,6 +29,12 @@ pub struct OrderArgs {
     /// The most events, such as 20, 0.5/s or 90/m [default: as many as possible].
     #[arg(long, value_name = "NUMBER[/UNIT]", value_parser = rate)]
     pub rate: Option<Rate>,
+    /// Refused: what `dead redrive` does with a payload.
+    #[arg(long, hide = true)]
+    pub edit: bool,
+    /// The same.
+    #[arg(long, hide = true, value_name = "/POINTER=VALUE")]
+    pub set: Vec<String>,
     #[command(flatten)]
     pub options: OrderOptions,
     #[command(flatten)]
@@ -44,6 +50,11 @@ pub fn refuse_everything(order: Order, selection: &Selection, all: bool) -> Resu
     }
     Ok(())
 }
+
+/// Why a waiting event can't be retried with another payload.
+const KEEPS_PAYLOAD: &str = "a waiting event keeps its payload. To change it, give the event up, then redrive its dead letter: \
+     `comeback waiting cancel` with these filters, then `comeback dead redrive --reason cancelled` with --set or --edit. \
+     Nothing was changed";
 
 /// The document of `--json`.
 #[derive(JsonSchema, Serialize)]
@@ -112,6 +123,9 @@ impl Selected {
 
 pub async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let OrderOptions { all, yes, dry_run, json: is_json } = args.options;
+    if args.edit || !args.set.is_empty() {
+        return Err(KEEPS_PAYLOAD.into());
+    }
     let selection = args.filter.selection((shell.now)());
     refuse_everything(order, &selection, all)?;
     let selected = Selected::find(order, selection, &args.system, shell.now).await?;

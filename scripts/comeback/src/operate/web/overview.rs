@@ -16,8 +16,9 @@ use crate::{
     account::names::{is_queue, target_name},
     operate::{
         status::{
+            over::Over,
             rules::{Facts, State as FunctionState},
-            table::state,
+            table::{state, word},
         },
         web::rules::{Counts, PARTS, Pulse, Range, Standing, shared_out},
     },
@@ -155,6 +156,7 @@ fn band(seen: &Seen, rows: &[Row], is_local: bool, now: Timestamp) -> Markup {
                 }
             }
         }
+        p #over { (Untrusted(&Over::of(&snapshot.functions).text(now, word))) }
         p.range { span.faint { "All numbers were read at the same time, " (until(at, now)) "." } }
     }
 }

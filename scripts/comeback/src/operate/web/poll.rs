@@ -144,8 +144,7 @@ impl Live {
         Ok(())
     }
 
-    pub async fn follow_log(self: Shared, since: Duration) {
-        let mut from = earlier((self.now)(), since);
+    pub async fn follow_log(self: Shared, mut from: Timestamp) {
         let mut read = HashSet::new();
         loop {
             self.until_a_page_is_open().await;

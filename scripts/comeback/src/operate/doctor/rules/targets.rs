@@ -242,12 +242,13 @@ fn sending(it: &mut Examined, facts: &Facts, target: &Target, function: &Functio
 fn count_target(it: &mut Examined, facts: &Facts, name: &str, has_bucket: bool) {
     if let Some(undelivered) = facts.counted(Metric::DELIVERY_FAILURES, name) {
         let undelivered = counted(undelivered, "failure");
-        let to = if has_bucket { "bucket" } else { "queue" };
-        let says = format!("Lambda could not deliver {undelivered} to the {to} in the last day");
+        let says = format!("Lambda could not deliver {undelivered} of it in the last day");
         let finding = it.bad("deliveries_failed", says);
         if has_bucket {
-            finding
-                .why("They are lost. Its role may lack a permission on the bucket or on its key.");
+            finding.why(
+                "They are lost. If they are from before its records went to the bucket, nothing is left to mend. \
+                 Otherwise its role may lack a permission on the bucket or on its key.",
+            );
         } else {
             finding
                 .why(

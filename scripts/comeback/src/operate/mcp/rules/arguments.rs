@@ -37,7 +37,7 @@ impl<'a> Arguments<'a> {
     fn all(&self) -> impl Iterator<Item = &'a Arg> {
         self.command.get_arguments().filter(|argument| {
             let name = option(argument);
-            !NEVER.contains(&name) && !self.without.contains(&name)
+            !argument.is_hide_set() && !NEVER.contains(&name) && !self.without.contains(&name)
         })
     }
 

@@ -84,10 +84,7 @@ fn a_command_that_names_a_consumer_says_what_its_queue_lacks() {
 fn one_of_anything_is_not_counted_as_several() {
     for (metric, expected) in [
         (Metric::CONFIGURATION_FAULTS, "the handler could not invoke it 1 time in the last day"),
-        (
-            Metric::DELIVERY_FAILURES,
-            "Lambda could not deliver 1 failure to the queue in the last day",
-        ),
+        (Metric::DELIVERY_FAILURES, "Lambda could not deliver 1 failure of it in the last day"),
         (Metric::LOOPS_STOPPED, "Lambda stopped 1 invocation as a loop in the last day"),
     ] {
         let mut facts = healthy();
