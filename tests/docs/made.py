@@ -1,5 +1,5 @@
-"""Makes the reference of the program `comeback`, docs/operate/commands.md, from its own help, and the pictures of
-docs/pictures that show figures. The others are drawn by hand, with the same styles.
+"""Makes the reference of the program `comeback`, docs/operate/commands.md, from its own help, the table of findings in
+docs/operate/doctor.md, and the pictures of docs/pictures that show figures. The others are drawn by hand, with the same styles.
 
 tests/docs/run --made               writes them, with the debug builds
 tests/docs/run --measure MINUTES    measures an outage of this length (10), in twice that
@@ -26,6 +26,7 @@ from pages import READY, ROOT, TARGET
 from recordings import framed
 
 FOLDER, PAGE = ROOT / "docs/pictures", ROOT / "docs/operate/commands.md"
+DOCTOR = ROOT / "docs/operate/doctor.md"
 PROGRAM = TARGET / "comeback"
 
 WIDTH = 760
@@ -159,9 +160,25 @@ def sections(*command: str) -> Iterator[str]:
             yield from sections(*command, name)
 
 
+SIGNS = {"bad": "✗", "warning": "!", "unknown": "?"}
+
+
+def findings() -> str:
+    """The page of the doctor, with a table of all its findings."""
+    asked = [PROGRAM, "doctor", "--list", "--json"]
+    kinds = json.loads(subprocess.run(asked, check=True, capture_output=True, env={}).stdout)
+    rows = [f"| {SIGNS[it['verdict']]} | `{it['name']}` | {it['problem']} | {it['why']} |" for it in kinds]
+    table = "\n".join(["| | finding | what is wrong | why it matters |", "|---|---|---|---|", *rows])
+    page = DOCTOR.read_text()
+    begin, rest = page.split("made by tests/docs/made.py -->\n", 1)
+    end = rest[rest.index("<!-- end of findings -->") :]
+    return f"{begin}made by tests/docs/made.py -->\n\n{table}\n\n{end}"
+
+
 def made() -> dict[Path, str]:
     """Everything that is made here, by its path."""
     pictures = {FOLDER / f"{drawn.__name__}.svg": drawn().svg() for drawn in (backoff, outage)}
+    pictures[DOCTOR] = findings()
     return {PAGE: "\n".join([HEAD, *sections()]), **pictures}
 
 

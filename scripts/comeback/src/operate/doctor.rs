@@ -24,7 +24,7 @@ use crate::{
             diagnose,
             finding::{Examined, Finding, Verdict},
             fix::{EXPIRES_AT, Fix},
-            permissions,
+            kinds, permissions,
         },
         shows::FindingJson,
     },
@@ -62,6 +62,9 @@ pub struct DoctorArgs {
         value_parser = PossibleValuesParser::new(permissions::commands()),
     )]
     pub policy: Option<String>,
+    /// List all findings that there are, with what they mean, and do nothing else.
+    #[arg(long, conflicts_with_all = ["functions", "handler", "fix", "policy"])]
+    pub list: bool,
     /// Print one JSON document instead of lines.
     #[arg(long)]
     pub json: bool,
@@ -114,6 +117,16 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
         let text = serde_json::to_string_pretty(&policy).unwrap_or_default();
         let lines = text.lines().map(|line| Line::of(Style::Plain, line));
         shell.print(&lines.collect::<Vec<_>>()).await?;
+        return Ok(Outcome::Success);
+    }
+    if args.list {
+        if args.json {
+            shell.print_json(&kinds::ALL).await?;
+        } else {
+            shell
+                .print(&kinds::ALL.iter().flat_map(shows::lines_of_kind).collect::<Vec<_>>())
+                .await?;
+        }
         return Ok(Outcome::Success);
     }
     let (aws, all) = examine(args, shell.now).await?;

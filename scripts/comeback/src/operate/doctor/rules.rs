@@ -13,6 +13,7 @@ pub mod finding;
 pub mod fix;
 mod handler;
 mod keys;
+pub mod kinds;
 pub mod ledger;
 mod mappings;
 pub mod metric;

@@ -8,6 +8,7 @@ use crate::{
     operate::doctor::rules::{
         finding::{Examined, Finding, Verdict},
         fix::Fix,
+        kinds::Kind,
     },
     paint::{Line, Style},
 };
@@ -20,12 +21,7 @@ pub fn lines_of(examined: &Examined, connection: &Connection) -> Vec<Line> {
         lines.push(line.and(Style::Faint, good));
     }
     for finding in findings {
-        let (sign, style) = match finding.verdict {
-            Verdict::Good => ("✓", Style::Good),
-            Verdict::Unknown => ("?", Style::Faint),
-            Verdict::Warning => ("!", Style::GivenUp),
-            Verdict::Bad => ("✗", Style::Bad),
-        };
+        let (sign, style) = sign(finding.verdict);
         let line = Line::of(style, format!("{sign} ")).and(Style::Plain, format!("{part}: "));
         let line = line.and(Style::Plain, &finding.says);
         lines.push(line.and(Style::Faint, format!(" ({})", finding.name)));
@@ -37,6 +33,24 @@ pub fn lines_of(examined: &Examined, connection: &Connection) -> Vec<Line> {
         }
     }
     lines
+}
+
+/// A kind of finding, with why it matters.
+pub fn lines_of_kind(kind: &Kind) -> Vec<Line> {
+    let (sign, style) = sign(kind.verdict);
+    let line = Line::of(style, format!("{sign} ")).and(Style::Strong, kind.name);
+    let line = line.and(Style::Plain, format!(": {}", kind.problem));
+    let why = (!kind.why.is_empty()).then(|| Line::of(Style::Faint, format!("  {}", kind.why)));
+    [line].into_iter().chain(why).collect()
+}
+
+fn sign(verdict: Verdict) -> (&'static str, Style) {
+    match verdict {
+        Verdict::Good => ("✓", Style::Good),
+        Verdict::Unknown => ("?", Style::Faint),
+        Verdict::Warning => ("!", Style::GivenUp),
+        Verdict::Bad => ("✗", Style::Bad),
+    }
 }
 
 pub fn summary<'a>(findings: impl Iterator<Item = &'a Finding> + Clone) -> Line {

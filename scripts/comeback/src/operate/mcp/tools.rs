@@ -165,7 +165,7 @@ fn reading(payload: &[&'static str]) -> [Tool; 8] {
                 Ok(doctor::document(&args, call.now()).await?)
             },
         )
-        .without(&["fix", "policy"]),
+        .without(&["fix", "policy", "list"]),
         Tool::new(
             "status",
             "Show for each function and queue whether it fails, how many events wait, and how its events ended \

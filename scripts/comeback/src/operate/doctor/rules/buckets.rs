@@ -17,6 +17,7 @@ use crate::{
         facts::{Facts, RecordBucket},
         finding::Examined,
         fix::quoted,
+        kinds,
     },
     text::{counted, exact_span},
 };
@@ -31,18 +32,15 @@ pub fn examine_bucket(facts: &Facts, bucket: &RecordBucket) -> Examined {
     let mut it = Examined::new(format!("record bucket {name}"));
     let Some(notifications) = it.known(notifications) else { return it };
     let Some(notifications) = notifications else {
-        it.bad("record_bucket_missing", "there is no such bucket")
-            .why("Lambda can put no records there: failures are lost.");
+        it.found(kinds::RECORD_BUCKET_MISSING, "there is no such bucket");
         return it;
     };
     let users: Vec<_> = users(facts, bucket).collect();
     if !is_listed {
-        let finding = it
-            .bad(
-                "record_bucket_unlisted",
-                "it notifies a retry queue, and RECORD_BUCKETS does not name it",
-            )
-            .why("Its events wait until RECORD_BUCKETS does.");
+        let finding = it.found(
+            kinds::RECORD_BUCKET_UNLISTED,
+            "it notifies a retry queue, and RECORD_BUCKETS does not name it",
+        );
         if let Some(user) = users.first() {
             finding.by_hand(attach(facts, user, name));
         }
@@ -101,7 +99,7 @@ fn notices(
         if may_pass_on(it, notifications, PREFIX) {
             return;
         }
-        it.warn("records_unnoticed", "RECORD_BUCKETS names it, and it notifies no retry queue of records")
+        it.found(kinds::RECORDS_UNNOTICED, "RECORD_BUCKETS names it, and it notifies no retry queue of records").only_warns()
             .why("If a function's failures go there, they don't come back. Otherwise take it out of RECORD_BUCKETS.");
         return;
     }
@@ -129,9 +127,7 @@ fn notices(
             ),
             (None, None) => format!("it notifies nobody of the records of {user}"),
         };
-        it.bad("records_unnoticed", says)
-            .why("They stay in the bucket, and their events don't come back.")
-            .by_hand(attach(facts, user, name));
+        it.found(kinds::RECORDS_UNNOTICED, says).by_hand(attach(facts, user, name));
     }
 }
 
@@ -169,17 +165,17 @@ fn queues(it: &mut Examined, facts: &Facts, bucket: &RecordBucket) {
         let policy = attributes.policy.as_deref().unwrap_or_default();
         if !admits_bucket(policy, &bucket.arn, account) {
             let user = users(facts, bucket).next();
-            let finding = it
-                .bad("queue_refuses_bucket", format!("the policy of {name} does not let S3 send for it"))
-                .why("S3 drops its notices: records stay in the bucket, and their events don't come back.");
+            let finding = it.found(
+                kinds::QUEUE_REFUSES_BUCKET,
+                format!("the policy of {name} does not let S3 send for it"),
+            );
             if let Some(user) = user {
                 finding.by_hand(attach(facts, &user, &bucket.bucket.name));
             }
         }
         match attributes.key.as_deref() {
             Some(key) if key.ends_with("alias/aws/sqs") => {
-                it.bad("queue_key_closed", format!("{name} has AWS's own key, which S3 can't use"))
-                    .why("S3 drops its notices. Give the queue a key whose policy lets s3.amazonaws.com use it, or none.");
+                it.found(kinds::QUEUE_KEY_CLOSED, format!("{name} has AWS's own key, which S3 can't use"));
             }
             Some(key) => it.unchecked(format!(
                 "can't be checked: whether the policy of {key}, the key of {name}, lets s3.amazonaws.com use it"
@@ -200,13 +196,14 @@ fn permissions(it: &mut Examined, facts: &Facts, bucket: &RecordBucket, users: &
             users.iter().map(|user| records_of(&bucket.arn, function_of(user))).collect();
         let records = if records.is_empty() { &all[..] } else { &records };
         let records: Vec<_> = records.iter().map(String::as_str).collect();
-        it.bad("handler_may_not_read", format!("the handler's role lacks {}", ACTIONS_TO_READ[0]))
-            .why("Its events wait until the handler may read their records.")
-            .allow(role, &format!("read-{name}"), &ACTIONS_TO_READ, &records);
+        it.found(
+            kinds::HANDLER_MAY_NOT_READ,
+            format!("the handler's role lacks {}", ACTIONS_TO_READ[0]),
+        )
+        .allow(role, &format!("read-{name}"), &ACTIONS_TO_READ, &records);
     }
     if !list.is_empty() {
-        it.warn("handler_may_not_list", format!("the handler's role lacks {ACTION_TO_LIST}"))
-            .why("A record that is gone looks like one that may not be read, so its notice waits in vain.")
+        it.found(kinds::HANDLER_MAY_NOT_LIST, format!("the handler's role lacks {ACTION_TO_LIST}"))
             .allow(role, &format!("list-{name}"), &[ACTION_TO_LIST], &[&bucket.arn]);
     }
 }
@@ -225,14 +222,10 @@ fn lifecycle(it: &mut Examined, facts: &Facts, bucket: &Bucket) {
             exact_span(rule.keeps),
             exact_span(needed)
         );
-        it.bad("records_expire", says).why(
-            "An event whose record is gone is dead-lettered as record_gone, and a dead letter in the bucket loses its \
-             payload. The longest MAX_AGE and the retention of the dead-letter queue count together.",
-        );
+        it.found(kinds::RECORDS_EXPIRE, says);
     } else if !rules.iter().any(|rule| rule.deletes_all()) {
-        let finding = it
-            .warn("records_kept_forever", "no rule of its lifecycle deletes records")
-            .why("The bucket grows with each failure.");
+        let finding =
+            it.found(kinds::RECORDS_KEPT_FOREVER, "no rule of its lifecycle deletes records");
         // The call replaces all rules.
         if rules.is_empty() {
             let rule = json!({
@@ -260,16 +253,12 @@ fn access(it: &mut Examined, bucket: &Bucket) {
     let policy = policy.as_deref().unwrap_or_default();
     let is_open = closed_to_everyone(policy, &ACTIONS_OF_NOBODY).is_some();
     if is_open && blocks != Some(true) {
-        it.bad("bucket_public", "its policy lets everyone use it, in every account")
-            .why("Anybody may read payloads, or forge failures.")
+        it.found(kinds::BUCKET_PUBLIC, "its policy lets everyone use it, in every account")
             .by_hand(block);
     } else if blocks == Some(false) {
-        it.warn("bucket_unblocked", "it does not block public access")
-            .why("A mistake in a policy or ACL could make payloads public, unless the account blocks that.")
-            .by_hand(block);
+        it.found(kinds::BUCKET_UNBLOCKED, "it does not block public access").by_hand(block);
     }
     if !demands_tls(policy) {
-        it.warn("bucket_without_tls", "its policy does not deny requests without TLS")
-            .why("Payloads may be read on the way. Deny s3:* to everyone if aws:SecureTransport is false.");
+        it.found(kinds::BUCKET_WITHOUT_TLS, "its policy does not deny requests without TLS");
     }
 }

@@ -8,6 +8,7 @@ use crate::{
         facts::Facts,
         finding::Examined,
         fix::set,
+        kinds,
         metric::Metric,
         queue::{existing, public, size},
     },
@@ -23,35 +24,39 @@ pub fn dead_letters(facts: &Facts) -> Examined {
     if let Some(denied) = it.known(&facts.dead_letters_denied).filter(|denied| !denied.is_empty()) {
         let says = format!("the handler's role lacks {}", denied.join(", "));
         let role = facts.handler.role_name();
-        it.bad("handler_lacks_dead_letters", says)
-            .why("Events that are given up stay in the retry queue.")
-            .allow(role, "dead-letters", &["sqs:SendMessage"], &[&queue.arn]);
+        it.found(kinds::HANDLER_LACKS_DEAD_LETTERS, says).allow(
+            role,
+            "dead-letters",
+            &["sqs:SendMessage"],
+            &[&queue.arn],
+        );
     }
     let retry_queues = || facts.queues.iter().map(|retry| &retry.queue.arn);
     if retry_queues().any(|arn| *arn == queue.arn) {
-        let finding = it
-            .bad("dead_letters_are_retried", "it is the retry queue")
-            .why("A dead letter would come back for ever, so the handler refuses to run.");
+        let finding = it.found(kinds::DEAD_LETTERS_ARE_RETRIED, "it is the retry queue");
         let mapping = facts.mappings.iter().flatten().find(|it| it.queue == queue.arn);
         if let Some(uuid) = mapping.map(|mapping| &mapping.uuid) {
             finding.by_hand(format!("aws lambda delete-event-source-mapping --uuid {uuid}"));
         }
     }
-    let Some(attributes) = existing(&mut it, queue, "dead_letter_queue_missing") else { return it };
+    let Some(attributes) = existing(&mut it, queue, kinds::DEAD_LETTER_QUEUE_MISSING) else {
+        return it;
+    };
     if let Some(to) = attributes.redrive.as_ref().map(|it| &it.queue)
         && retry_queues().any(|arn| arn == to)
     {
-        it.bad(
-            "dead_letters_return",
+        it.found(
+            kinds::DEAD_LETTERS_RETURN,
             format!("its redrive policy moves letters to the retry queue {}", last(to)),
-        )
-        .why("Looking at a letter a few times brings its event back.");
+        );
     }
     size(&mut it, queue, attributes);
     public(&mut it, queue, attributes);
     if attributes.effect(&facts.handler.role, "sqs:SendMessage") == Effect::Deny {
-        it.bad("dead_letters_deny_handler", "its policy denies the handler's role sqs:SendMessage")
-            .why("Events that are given up stay in the retry queue.");
+        it.found(
+            kinds::DEAD_LETTERS_DENY_HANDLER,
+            "its policy denies the handler's role sqs:SendMessage",
+        );
     }
     if attributes.retention < RETENTION {
         let says = format!(
@@ -59,27 +64,29 @@ pub fn dead_letters(facts: &Facts) -> Examined {
             exact_span(attributes.retention),
             exact_span(RETENTION)
         );
-        it.warn("dead_letter_retention", says)
-            .why("A letter that SQS moves there keeps its age, and may be deleted at once.")
-            .fix(set(queue, "MessageRetentionPeriod", RETENTION.as_secs()));
+        it.found(kinds::DEAD_LETTER_RETENTION, says).fix(set(
+            queue,
+            "MessageRetentionPeriod",
+            RETENTION.as_secs(),
+        ));
     }
     let oldest = Duration::from_secs(facts.metric(Metric::OLDEST_MESSAGE, queue.name()) as u64);
     let command = facts.command("dead list --group-by reason,error");
     let count = attributes.messages();
     let letters = letters(count);
     if count > 0 && oldest + NOTICE > attributes.retention {
-        it.bad("dead_letters_expire", format!("{letters}, the oldest {} old", rough(oldest)))
-            .why("SQS deletes them when the retention ends.")
-            .by_hand(command);
+        it.found(
+            kinds::DEAD_LETTERS_EXPIRE,
+            format!("{letters}, the oldest {} old", rough(oldest)),
+        )
+        .by_hand(command);
     } else if count > 0 {
         let age = if oldest.is_zero() {
             String::new()
         } else {
             format!(", the oldest {} old", rough(oldest))
         };
-        it.warn("dead_letters", format!("{letters}{age}"))
-            .why("These events were given up.")
-            .by_hand(command);
+        it.found(kinds::DEAD_LETTERS, format!("{letters}{age}")).by_hand(command);
     }
     it.good = format!("no letters, retention {}", exact_span(attributes.retention));
     it

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use comeback_core::{error_type::means, policy::ErrorPolicy, settings::Settings};
 
-use crate::operate::doctor::rules::{facts::Facts, finding::Examined};
+use crate::operate::doctor::rules::{facts::Facts, finding::Examined, kinds};
 
 /// For how long the handler's log is asked which policies have decided.
 pub const LOOKS_BACK: Duration = Duration::from_hours(24);
@@ -20,15 +20,11 @@ pub fn errors(it: &mut Examined, facts: &Facts, settings: &Settings) {
         let name = &own.name;
         if let Some(earlier) = all[..nth].iter().find(|earlier| hides(earlier, own)) {
             let says = format!("{name} never decides, because {} stands before it", earlier.name);
-            it.warn("error_hidden", says).why(
-                "The first type in ERRORS that matches decides. Put the more special one first.",
-            );
+            it.found(kinds::ERROR_HIDDEN, says);
         } else if decided.is_some_and(|decided| !decided.contains(name)) {
             let says =
                 format!("{name} has decided nothing for a day, and other policies of errors have");
-            it.warn("error_unmatched", says).why(
-                "If such errors occur, its type is not as the runtime reports it: comeback waiting shows the types.",
-            );
+            it.found(kinds::ERROR_UNMATCHED, says);
         }
     }
 }

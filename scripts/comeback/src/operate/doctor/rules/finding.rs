@@ -4,30 +4,25 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+pub use crate::operate::doctor::rules::kinds::Verdict;
+
 use crate::{
     account::{
         fault::{Answer, Fault},
         policy::{policy_of, statement},
     },
-    operate::doctor::rules::fix::Fix,
+    operate::doctor::rules::{
+        fix::Fix,
+        kinds::{self, Kind},
+    },
 };
-
-#[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    Good,
-    Unknown,
-    /// The system works, but not as well as it could, or not for long.
-    Warning,
-    /// Events are lost, or don't come back as they should.
-    Bad,
-}
 
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Finding {
     /// A stable name, such as `retention_short`.
     pub name: &'static str,
     pub verdict: Verdict,
+    /// What was found.
     pub says: String,
     pub why: &'static str,
     #[serde(skip)]
@@ -35,6 +30,12 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// It is not as bad as findings of its kind are at worst.
+    pub fn only_warns(&mut self) -> &mut Self {
+        self.verdict = Verdict::Warning;
+        self
+    }
+
     pub fn why(&mut self, why: &'static str) -> &mut Self {
         self.why = why;
         self
@@ -72,21 +73,9 @@ impl Examined {
         Self { part, good: String::new(), findings: Vec::new() }
     }
 
-    pub fn found(
-        &mut self,
-        verdict: Verdict,
-        name: &'static str,
-        says: impl Into<String>,
-    ) -> &mut Finding {
-        self.findings.push_mut(Finding { name, verdict, says: says.into(), why: "", fix: None })
-    }
-
-    pub fn bad(&mut self, name: &'static str, says: impl Into<String>) -> &mut Finding {
-        self.found(Verdict::Bad, name, says)
-    }
-
-    pub fn warn(&mut self, name: &'static str, says: impl Into<String>) -> &mut Finding {
-        self.found(Verdict::Warning, name, says)
+    pub fn found(&mut self, kind: Kind, says: impl Into<String>) -> &mut Finding {
+        let Kind { name, verdict, why, .. } = kind;
+        self.findings.push_mut(Finding { name, verdict, says: says.into(), why, fix: None })
     }
 
     /// The fact, if it is known. A fault is recorded as a finding, but only once if several calls failed with it.
@@ -116,7 +105,7 @@ impl Examined {
     /// Says what can't be checked, once.
     pub fn unchecked(&mut self, says: String) {
         if self.findings.iter().all(|finding| finding.says != says) {
-            self.found(Verdict::Unknown, "unchecked", says);
+            self.found(kinds::UNCHECKED, says);
         }
     }
 }

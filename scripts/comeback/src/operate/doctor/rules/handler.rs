@@ -19,6 +19,7 @@ use crate::{
         facts::Facts,
         finding::Examined,
         fix::Fix,
+        kinds,
         metric::Metric,
         role::is_named,
         running::{recursion, state},
@@ -34,22 +35,19 @@ pub fn examine_handler(facts: &Facts) -> Examined {
     let handler = &facts.handler;
     let name = handler.name();
     let mut it = Examined::new(format!("handler {name}"));
-    state(&mut it, &facts.running, "handler_inactive");
+    state(&mut it, &facts.running, kinds::HANDLER_INACTIVE);
     if let Err(bad) = &settings {
-        it.bad("settings_bad", bad.to_string())
-            .why("The handler does not start, so no event comes back.");
+        it.found(kinds::SETTINGS_BAD, bad.to_string());
     }
     for misspelt in Misspelt::among(handler.environment.keys().cloned()) {
-        it.warn("setting_misspelt", misspelt.to_string())
-            .why("The handler uses the default of that setting.");
+        it.found(kinds::SETTING_MISSPELT, misspelt.to_string());
     }
     if let Ok(settings) = &settings {
         let max = settings.in_flight_max.get();
         if max > QUOTA {
             let says =
                 format!("IN_FLIGHT_MAX is {max}, and SQS's quota is {QUOTA} unless AWS raised it");
-            it.warn("in_flight_max_high", says)
-                .why("At its quota a queue delivers nothing more, without an error.");
+            it.found(kinds::IN_FLIGHT_MAX_HIGH, says);
         }
         policies(&mut it, facts, settings);
         errors(&mut it, facts, settings);
@@ -57,13 +55,11 @@ pub fn examine_handler(facts: &Facts) -> Examined {
     code(&mut it, handler);
     network(&mut it, facts);
     if it.known(&facts.running.reserved) == Some(&Some(0)) {
-        it.bad("handler_paused", "its reserved concurrency is 0")
-            .why("Nothing runs, so no event comes back.")
+        it.found(kinds::HANDLER_PAUSED, "its reserved concurrency is 0")
             .by_hand(format!("aws lambda delete-function-concurrency --function-name {name}"));
     }
     if it.known(&facts.running.may_loop) == Some(&false) {
-        it.bad("handler_loop_stopped", "its RecursiveLoop is Terminate")
-            .why("Lambda stops retries after about 16 invocations of a chain.")
+        it.found(kinds::HANDLER_LOOP_STOPPED, "its RecursiveLoop is Terminate")
             .fix(Fix::Loop { function: name.to_owned() });
     }
     it.known(&facts.metrics);
@@ -87,17 +83,15 @@ fn policies(it: &mut Examined, facts: &Facts, settings: &Settings) {
     let policies = &settings.rules.policies;
     for (target, _) in policies.own().filter(|(target, _)| !is_known(facts, target)) {
         let what = if is_queue(target) { "queue that settings name" } else { "function" };
-        it.warn("policy_unknown", format!("POLICIES names {target}, and there is no such {what}"))
-            .why("If it is misspelt, its events have the general policy. Correct or remove it.");
+        it.found(
+            kinds::POLICY_UNKNOWN,
+            format!("POLICIES names {target}, and there is no such {what}"),
+        );
     }
     let general = [("all targets without a policy of their own", policies.of(""))];
     for (of, policy) in general.into_iter().chain(policies.own()) {
         if policy.non_retryable.is_everything() {
-            it.bad("nothing_retried", format!("NON_RETRYABLE_ERRORS is * for {of}"))
-                .why(
-                    "Each event is dead-lettered after its first failure, unless the function crashes. Name the errors \
-                     that a retry can't help, or remove the setting.",
-                );
+            it.found(kinds::NOTHING_RETRIED, format!("NON_RETRYABLE_ERRORS is * for {of}"));
         }
     }
 }
@@ -119,9 +113,7 @@ fn is_known(facts: &Facts, target: &str) -> bool {
 fn code(it: &mut Examined, handler: &Function) {
     let runtime = handler.runtime.as_deref();
     if runtime.is_some_and(|runtime| !runtime.starts_with("provided.")) {
-        it.bad("handler_runtime", format!("its runtime is {}", runtime.unwrap_or_default())).why(
-            "The handler is an executable, which only provided.al2023 and provided.al2 start.",
-        );
+        it.found(kinds::HANDLER_RUNTIME, format!("its runtime is {}", runtime.unwrap_or_default()));
     }
     if handler.timeout < TIMEOUT_MIN {
         let (name, timeout) = (handler.name(), handler.timeout);
@@ -130,11 +122,9 @@ fn code(it: &mut Examined, handler: &Function) {
             exact_span(timeout),
             exact_span(TIMEOUT_MIN)
         );
-        it.bad("handler_timeout_short", says)
-            .why("Batches end before they are handled, and come again.")
-            .by_hand(format!(
-                "aws lambda update-function-configuration --function-name {name} --timeout 30"
-            ));
+        it.found(kinds::HANDLER_TIMEOUT_SHORT, says).by_hand(format!(
+            "aws lambda update-function-configuration --function-name {name} --timeout 30"
+        ));
     }
 }
 
@@ -142,23 +132,23 @@ fn code(it: &mut Examined, handler: &Function) {
 fn network(it: &mut Examined, facts: &Facts) {
     let any = |metric| facts.targets.iter().any(|target| facts.has_metric(metric, &target.name));
     if facts.handler.in_vpc && any(Metric::EVENT_AGES) && !any(Metric::INVOKED) {
-        it.warn("handler_vpc", "it runs in a VPC, and none of its retries of the last day was accepted")
-            .why(
-                "If retries were due, its subnets have no route: they need a NAT gateway, or endpoints of Lambda and \
-                 SQS, and of DynamoDB for a ledger, whose security groups let the handler in.",
-            );
+        it.found(
+            kinds::HANDLER_VPC,
+            "it runs in a VPC, and none of its retries of the last day was accepted",
+        );
     }
 }
 
 fn counts(it: &mut Examined, facts: &Facts, name: &str) {
     if let Some(errors) = facts.counted(Metric::ERRORS, name) {
-        it.warn("handler_errors", format!("{errors} of its invocations failed in the last day"))
-            .why("Whole batches come again. Its log says why.");
+        it.found(
+            kinds::HANDLER_ERRORS,
+            format!("{errors} of its invocations failed in the last day"),
+        );
     }
     if let Some(throttles) = facts.counted(Metric::THROTTLES, name) {
         let says = format!("{throttles} of its invocations were throttled in the last day");
-        it.warn("handler_throttled", says)
-            .why("Retries come late, and each throttle counts as a receive of the message.");
+        it.found(kinds::HANDLER_THROTTLED, says);
     }
     recursion(it, facts, name);
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     account::{names::role_name, setup::ACTIONS_ON_KEY},
-    operate::doctor::rules::{facts::Facts, finding::Examined},
+    operate::doctor::rules::{facts::Facts, finding::Examined, kinds},
 };
 
 /// Examines the keys of queues. IAM's simulation doesn't know the policies of the keys, which may allow what it denies.
@@ -12,11 +12,15 @@ pub fn examine_keys(facts: &Facts) -> Vec<Examined> {
         let id = key.rsplit('/').next().unwrap_or(key);
         let mut it = Examined::new(format!("key {id}"));
         for (_, role, denied) in uses {
-            let Some(denied) = it.known(denied).filter(|denied| !denied.is_empty()) else { continue };
+            let Some(denied) = it.known(denied).filter(|denied| !denied.is_empty()) else {
+                continue;
+            };
             let role = role_name(role);
-            it.warn("role_lacks_key", format!("IAM doesn't allow {role} {}", denied.join(", ")))
-                .why("Unless the key's own policy does, failures are lost, or stay in the retry queue.")
-                .allow(role, &format!("key-{id}"), &ACTIONS_ON_KEY, &[key]);
+            it.found(
+                kinds::ROLE_LACKS_KEY,
+                format!("IAM doesn't allow {role} {}", denied.join(", ")),
+            )
+            .allow(role, &format!("key-{id}"), &ACTIONS_ON_KEY, &[key]);
         }
         "the roles that use it may do so".clone_into(&mut it.good);
         it

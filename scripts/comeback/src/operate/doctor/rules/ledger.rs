@@ -12,6 +12,7 @@ use crate::{
         facts::{Facts, Ledger},
         finding::Examined,
         fix::{Fix, quoted, word},
+        kinds,
     },
 };
 
@@ -33,21 +34,16 @@ pub fn examine_ledger(facts: &Facts, ledger: &Ledger) -> Examined {
     let mut it = Examined::new(format!("ledger {name}"));
     let Some(table) = it.known(table) else { return it };
     let Some(table) = table else {
-        it.bad("ledger_missing", "there is no such table")
-            .why("The handler acts on nothing, so no event comes back.");
+        it.found(kinds::LEDGER_MISSING, "there is no such table");
         return it;
     };
     if !matches!(table.status.as_str(), "ACTIVE" | "UPDATING") {
-        it.bad("ledger_inactive", format!("its status is {}", table.status))
-            .why("The handler acts on nothing until the table is active.");
+        it.found(kinds::LEDGER_INACTIVE, format!("its status is {}", table.status));
     }
     if table.key != [TABLE.key, TABLE.sort_key].map(|name| format!("{name} S")) {
         let (has, expected) = (table.key.join(", "), [TABLE.key, TABLE.sort_key].join(" and "));
         let says = format!("its keys are {has}, and not {expected}, both strings");
-        it.bad("ledger_key", says).why(
-            "The handler can't claim failures, so no event comes back. A table can't get other keys: create a new \
-             one, and set LEDGER_TABLE to its name.",
-        );
+        it.found(kinds::LEDGER_KEY, says);
     }
     if facts.handler.settings().is_ok_and(|settings| settings.register) {
         register(&mut it, name, table.waiting.as_ref());
@@ -59,8 +55,7 @@ pub fn examine_ledger(facts: &Facts, ledger: &Ledger) -> Examined {
             }
             None => "its items don't expire".to_owned(),
         };
-        let finding =
-            it.warn("ledger_never_expires", says).why("The table grows with each failure.");
+        let finding = it.found(kinds::LEDGER_NEVER_EXPIRES, says);
         // DynamoDB can't switch to another attribute in one step.
         if expiry.is_none() {
             finding.fix(Fix::Expiry { table: name.clone() });
@@ -71,9 +66,7 @@ pub fn examine_ledger(facts: &Facts, ledger: &Ledger) -> Examined {
             format!("the handler's role {} lacks {}", facts.handler.role_name(), denied.join(", "));
         let (role, actions) = (facts.handler.role_name(), actions_on_ledger(&facts.handler));
         let table = facts.handler.ledger_arn().unwrap_or_default();
-        it.bad("handler_lacks_ledger", says)
-            .why("The handler can't claim failures, or note what it sends, so events don't come back.")
-            .allow(role, "ledger", &actions, &[&table]);
+        it.found(kinds::HANDLER_LACKS_LEDGER, says).allow(role, "ledger", &actions, &[&table]);
     }
     it.good = format!("active, items expire by {}", TABLE.expiry);
     it
@@ -83,9 +76,7 @@ fn register(it: &mut Examined, table: &str, waiting: Option<&(String, Vec<String
     match waiting {
         None => {
             let says = format!("REGISTER is true, and there is no index {}", TABLE.index);
-            it.bad("register_index_missing", says)
-                .why("Nobody can list what waits, and no event is brought forward.")
-                .by_hand(create_index(table));
+            it.found(kinds::REGISTER_INDEX_MISSING, says).by_hand(create_index(table));
         }
         Some((_, key)) if *key != index_key() => {
             let says = format!(
@@ -94,11 +85,10 @@ fn register(it: &mut Examined, table: &str, waiting: Option<&(String, Vec<String
                 key.join(", "),
                 index_key().join(", ")
             );
-            it.bad("register_index_key", says).why("Nobody can list what waits.");
+            it.found(kinds::REGISTER_INDEX_KEY, says);
         }
         Some((status, _)) if status != "ACTIVE" => {
-            it.warn("register_index_building", format!("its index waiting is {status}"))
-                .why("What waits can be listed when the index is active.");
+            it.found(kinds::REGISTER_INDEX_BUILDING, format!("its index waiting is {status}"));
         }
         Some(_) => {}
     }

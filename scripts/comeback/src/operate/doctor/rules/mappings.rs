@@ -9,6 +9,7 @@ use crate::{
         facts::Facts,
         finding::Examined,
         fix::{Fix, word},
+        kinds,
         role::Role,
     },
     text::exact_span,
@@ -32,8 +33,7 @@ pub fn mappings(facts: &Facts) -> Vec<Examined> {
         let handler = facts.handler.name();
         let arn = facts.queues.iter().find(|it| it.queue.name() == queue);
         let arn = arn.map_or("QUEUE_ARN", |it| &it.queue.arn);
-        it.bad("mapping_missing", format!("there is no mapping of {queue} to {handler}"))
-            .why("Nothing receives from the queue, so its events don't come back.")
+        it.found(kinds::MAPPING_MISSING, format!("there is no mapping of {queue} to {handler}"))
         .by_hand(format!(
             "aws lambda create-event-source-mapping --function-name {handler} --event-source-arn {} --batch-size \
              {BATCH_SIZE} --function-response-types ReportBatchItemFailures",
@@ -57,40 +57,30 @@ fn examine_mapping(mapping: &Mapping) -> Examined {
     let fix = || Fix::Mapping { uuid: mapping.uuid.clone() };
     let Mapping { batch_size, window, state, .. } = mapping;
     if !mapping.is_enabled() {
-        it.bad("mapping_disabled", format!("it is {}", state.to_lowercase()))
-            .why("Nothing receives from the queue, so its events don't come back.")
-            .fix(fix());
+        it.found(kinds::MAPPING_DISABLED, format!("it is {}", state.to_lowercase())).fix(fix());
     }
     if !mapping.reports_failures {
-        it.bad("mapping_reports_nothing", "ReportBatchItemFailures is off")
-            .why("Lambda deletes messages that should wait, so their events are lost.")
-            .fix(fix());
+        it.found(kinds::MAPPING_REPORTS_NOTHING, "ReportBatchItemFailures is off").fix(fix());
     }
     if mapping.is_filtered {
-        it.bad("mapping_filtered", "it has a filter")
-            .why("Lambda deletes messages that don't match the filter, so their events are lost.")
-            .by_hand(format!(
-                "aws lambda update-event-source-mapping --uuid {} --filter-criteria '{{}}'",
-                mapping.uuid
-            ));
+        it.found(kinds::MAPPING_FILTERED, "it has a filter").by_hand(format!(
+            "aws lambda update-event-source-mapping --uuid {} --filter-criteria '{{}}'",
+            mapping.uuid
+        ));
     }
     if *batch_size != BATCH_SIZE {
         let says = format!("its batch size is {batch_size}, and not {BATCH_SIZE}");
-        it.warn("mapping_batch_size", says)
-            .why("Smaller batches cost more calls, and larger ones need a batching window.")
-            .fix(fix());
+        it.found(kinds::MAPPING_BATCH_SIZE, says).fix(fix());
     }
     if !window.is_zero() {
-        it.warn(
-            "mapping_window",
+        it.found(
+            kinds::MAPPING_WINDOW,
             format!("its batching window is {}, and not 0", exact_span(*window)),
         )
-        .why("Retries are up to 20 seconds late if the queue is quiet.")
         .fix(fix());
     }
     if let Some(problem) = mapping.last_result.as_ref().filter(|it| it.starts_with("PROBLEM")) {
-        it.bad("mapping_failing", problem.clone())
-            .why("Lambda can't receive, or can't invoke the handler.");
+        it.found(kinds::MAPPING_FAILING, problem.clone());
     }
     it.good = format!(
         "enabled, batches of {batch_size}, no batching window, ReportBatchItemFailures is on"
@@ -103,8 +93,7 @@ pub fn taken(handler: &Function, queue: &str, uuid: &str) -> Examined {
     let mut it = Examined::new(format!("mapping of {queue}"));
     let handler = handler.name();
     let says = format!("{handler} receives from {queue}, which is no retry queue");
-    it.bad("mapping_of_source", says)
-        .why("Its messages become dead letters, and its own consumer doesn't get them.")
+    it.found(kinds::MAPPING_OF_SOURCE, says)
         .by_hand(format!("aws lambda delete-event-source-mapping --uuid {uuid}"));
     it
 }

@@ -8,18 +8,21 @@ use crate::{
         queue::{Queue, QueueAttributes},
         setup::ACTIONS_ON_RETRY_QUEUE,
     },
-    operate::doctor::rules::{finding::Examined, fix::set},
+    operate::doctor::rules::{
+        finding::Examined,
+        fix::set,
+        kinds::{self, Kind},
+    },
 };
 
 pub fn existing<'a>(
     it: &mut Examined,
     queue: &'a Queue,
-    missing: &'static str,
+    missing: Kind,
 ) -> Option<&'a QueueAttributes> {
     let attributes = it.known(&queue.attributes)?;
     if attributes.is_none() {
-        it.bad(missing, format!("there is no queue {}", queue.url))
-            .why("Failed events have nowhere to go, and are lost or stuck.");
+        it.found(missing, format!("there is no queue {}", queue.url));
     }
     attributes.as_ref()
 }
@@ -28,14 +31,15 @@ pub fn existing<'a>(
 pub fn public(it: &mut Examined, queue: &Queue, attributes: &QueueAttributes) {
     let policy = attributes.policy.as_deref().unwrap_or_default();
     let Some(closed) = closed_to_everyone(policy, &ACTIONS_ON_RETRY_QUEUE) else { return };
-    it.bad("queue_public", "its policy lets everyone use it, in every account")
-        .why("Anybody may forge failures and letters, read payloads, or delete events.")
+    it.found(kinds::QUEUE_PUBLIC, "its policy lets everyone use it, in every account")
         .by_hand(set(queue, "Policy", closed).command());
 }
 
 pub fn size(it: &mut Examined, queue: &Queue, attributes: &QueueAttributes) {
     let Some(max) = attributes.size_max.filter(|max| *max < SIZE_MAX as u64) else { return };
-    it.bad("messages_small", format!("it takes messages of {max} bytes, and not of {SIZE_MAX}"))
-        .why("Larger failures and letters are refused. Lambda drops a failure that it can't send.")
-        .fix(set(queue, "MaximumMessageSize", SIZE_MAX));
+    it.found(
+        kinds::MESSAGES_SMALL,
+        format!("it takes messages of {max} bytes, and not of {SIZE_MAX}"),
+    )
+    .fix(set(queue, "MaximumMessageSize", SIZE_MAX));
 }

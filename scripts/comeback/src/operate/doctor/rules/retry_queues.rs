@@ -21,6 +21,7 @@ use crate::{
         facts::{Facts, RetryQueue},
         finding::Examined,
         fix::{set, word},
+        kinds,
         queue::{existing, public, size},
         role::{Role, is_named},
     },
@@ -33,7 +34,7 @@ pub fn examine_queue(facts: &Facts, queue: &RetryQueue) -> Examined {
     let RetryQueue { queue, denied, other_consumers, moved_from } = queue;
     let name = queue.name();
     let mut it = Examined::new(format!("retry queue {name}"));
-    let Some(attributes) = existing(&mut it, queue, "retry_queue_missing") else { return it };
+    let Some(attributes) = existing(&mut it, queue, kinds::RETRY_QUEUE_MISSING) else { return it };
     it.good = format!(
         "visibility timeout {}, retention {}, {} messages, {} of them in flight",
         exact_span(attributes.visibility),
@@ -42,8 +43,7 @@ pub fn examine_queue(facts: &Facts, queue: &RetryQueue) -> Examined {
         attributes.in_flight
     );
     if Role::of(facts, &queue.arn) == Role::Unbound {
-        it.bad("queue_unbound", "QUEUE_TARGETS does not name it")
-            .why("All of its events are dead-lettered with the reason target_not_allowed.");
+        it.found(kinds::QUEUE_UNBOUND, "QUEUE_TARGETS does not name it");
         // It may be somebody's queue of another kind, so nothing else is expected of it.
         return it;
     }
@@ -54,35 +54,31 @@ pub fn examine_queue(facts: &Facts, queue: &RetryQueue) -> Examined {
         .and_then(|it| it.retry_queue_url.as_deref())
         .filter(|url| !is_url_of(url, &queue.arn))
     {
-        it.bad(
-            "retry_queue_url_wrong",
+        it.found(
+            kinds::RETRY_QUEUE_URL_WRONG,
             format!("RETRY_QUEUE_URL is {url}, and the handler receives from this queue"),
-        )
-        .why("No wait can be set. Events come back when the queue's visibility timeout ends.");
+        );
     }
     redrive(&mut it, &facts.dead_letters.arn, queue, attributes);
     if !attributes.delay.is_zero() {
-        it.warn(
-            "queue_delays",
+        it.found(
+            kinds::QUEUE_DELAYS,
             format!("it delays each message by {}", exact_span(attributes.delay)),
         )
-        .why("A failure is read that much later, and retries may be late.")
         .fix(set(queue, "DelaySeconds", 0));
     }
     in_flight(&mut it, settings, attributes);
     for consumer in other_consumers {
-        it.bad("queue_shared", format!("{consumer} receives from it, too"))
-            .why("What it receives does not come back.");
+        it.found(kinds::QUEUE_SHARED, format!("{consumer} receives from it, too"));
     }
     public(&mut it, queue, attributes);
     let home = &facts.handler;
     let is_source = |it: &&String| is_named(home, &queue_arn(it, &home.arn));
     for source in it.known(moved_from).into_iter().flatten().filter(|it| !is_source(it)) {
-        it.bad(
-            "source_unbound",
+        it.found(
+            kinds::SOURCE_UNBOUND,
             format!("SQS moves messages of {source} here, which no setting names"),
         )
-        .why("They become dead letters.")
         .by_hand(facts.command(&format!("attach --queue {} --retry-queue {name}", word(source))));
     }
     let handler = &facts.handler.role;
@@ -90,14 +86,15 @@ pub fn examine_queue(facts: &Facts, queue: &RetryQueue) -> Examined {
     let closed: Vec<_> = ACTIONS_ON_RETRY_QUEUE.into_iter().filter(is_closed).collect();
     if !closed.is_empty() {
         let says = format!("its policy denies the handler's role {}", closed.join(", "));
-        it.bad("queue_denies_handler", says)
-            .why("The handler can't receive failed events, or can't let them wait.");
+        it.found(kinds::QUEUE_DENIES_HANDLER, says);
     }
     let role = facts.handler.role_name();
     if let Some(denied) = it.known(denied).filter(|denied| !denied.is_empty()) {
-        it.bad("handler_lacks_queue", format!("the handler's role lacks {}", denied.join(", ")))
-            .why("The handler can't receive failed events, or can't let them wait.")
-            .allow(role, &format!("queue-{name}"), &ACTIONS_ON_RETRY_QUEUE, &[&queue.arn]);
+        it.found(
+            kinds::HANDLER_LACKS_QUEUE,
+            format!("the handler's role lacks {}", denied.join(", ")),
+        )
+        .allow(role, &format!("queue-{name}"), &ACTIONS_ON_RETRY_QUEUE, &[&queue.arn]);
     }
     it
 }
@@ -111,13 +108,13 @@ fn visibility(it: &mut Examined, timeout: Duration, queue: &Queue, attributes: &
         exact_span(expected)
     );
     let finding = if visibility < timeout {
-        it.bad("visibility_short", says)
-            .why("Messages are delivered again while the handler still works on them.")
+        it.found(kinds::VISIBILITY_SHORT, says)
     } else if visibility < expected {
-        it.warn("visibility_short", says).why("Throttled batches may be delivered twice.")
+        it.found(kinds::VISIBILITY_SHORT, says)
+            .only_warns()
+            .why("Throttled batches may be delivered twice.")
     } else if visibility > expected.max(VISIBILITY_LONG) {
-        it.warn("visibility_long", says)
-            .why("An event that the handler could not finish comes back only when it ends.")
+        it.found(kinds::VISIBILITY_LONG, says)
     } else {
         return;
     };
@@ -135,9 +132,10 @@ fn retention(it: &mut Examined, longest: Duration, queue: &Queue, attributes: &Q
         exact_span(RETENTION)
     );
     let finding = if retention < longest {
-        it.bad("retention_short", says).why("SQS deletes events that still wait, without a word.")
+        it.found(kinds::RETENTION_SHORT, says)
     } else {
-        it.warn("retention_short", says)
+        it.found(kinds::RETENTION_SHORT, says)
+            .only_warns()
             .why("If the handler stops for longer, SQS deletes what waits.")
     };
     finding.fix(set(queue, "MessageRetentionPeriod", RETENTION.as_secs()));
@@ -147,16 +145,12 @@ fn redrive(it: &mut Examined, dead_letters: &str, queue: &Queue, attributes: &Qu
     let expected = Redrive { queue: dead_letters.to_owned(), receives_max: RECEIVES };
     let fix = || set(queue, "RedrivePolicy", expected.policy());
     match &attributes.redrive {
-        None => it
-            .warn("redrive_missing", "it has no redrive policy")
-            .why("A message that the handler can't finish comes again until SQS deletes it.")
-            .fix(fix()),
+        None => it.found(kinds::REDRIVE_MISSING, "it has no redrive policy").fix(fix()),
         Some(redrive) if redrive.receives_max < RECEIVES => {
             let receives = counted(redrive.receives_max, "receive");
             let says =
                 format!("SQS moves messages away after {receives}, and not after {RECEIVES}");
-            let why = "Each wait and each throttle is a receive, so events are given up before their time.";
-            let finding = it.bad("receives_few", says).why(why);
+            let finding = it.found(kinds::RECEIVES_FEW, says);
             // Somebody else's queue may be where its messages should go.
             if redrive.queue == dead_letters {
                 finding.fix(fix());
@@ -165,8 +159,10 @@ fn redrive(it: &mut Examined, dead_letters: &str, queue: &Queue, attributes: &Qu
             }
         }
         Some(redrive) if redrive.queue != dead_letters => {
-            it.warn("redrive_elsewhere", format!("SQS moves messages to {}", last(&redrive.queue)))
-                .why("Those are not in the dead-letter queue of the handler.");
+            it.found(
+                kinds::REDRIVE_ELSEWHERE,
+                format!("SQS moves messages to {}", last(&redrive.queue)),
+            );
         }
         Some(_) => {}
     }
@@ -179,10 +175,9 @@ fn in_flight(it: &mut Examined, settings: Option<&Settings>, attributes: &QueueA
         let says = format!(
             "{count} messages are in flight, and SQS's quota is {QUOTA} unless AWS raised it"
         );
-        it.bad("in_flight_quota", says).why("The queue delivers nothing more, without an error.");
+        it.found(kinds::IN_FLIGHT_QUOTA, says);
     } else if count >= u64::from(max) {
         let says = format!("{count} messages are in flight, and IN_FLIGHT_MAX is {max}");
-        it.warn("in_flight_full", says)
-            .why("Further waits are kept as delays, which cost more calls.");
+        it.found(kinds::IN_FLIGHT_FULL, says);
     }
 }

@@ -13,6 +13,7 @@ use crate::{
         facts::{Consumer, Facts, RetryQueue, Source},
         finding::Examined,
         fix::{Fix, set, word},
+        kinds,
         metric::Metric,
         queue::existing,
         running::state,
@@ -33,7 +34,7 @@ pub fn examine_source(facts: &Facts, source: &Source) -> Examined {
     let Source { queue, consumers, denied, .. } = source;
     let name = queue.name();
     let mut it = Examined::new(format!("queue {name}"));
-    let Some(attributes) = existing(&mut it, queue, "source_missing") else { return it };
+    let Some(attributes) = existing(&mut it, queue, kinds::SOURCE_MISSING) else { return it };
     redrive(&mut it, facts, source, attributes);
     if consumers.is_empty() {
         unconsumed(&mut it, facts, name, attributes);
@@ -41,24 +42,25 @@ pub fn examine_source(facts: &Facts, source: &Source) -> Examined {
     times(&mut it, source, attributes);
     if let Some(max) = attributes.size_max.filter(|max| *max < SIZE_USUAL) {
         let fix = set(queue, "MaximumMessageSize", SIZE_USUAL);
-        it.warn("source_messages_small", format!("it takes messages of {max} bytes"))
-            .why(
-                "A retry adds an attribute, _retry_metadata. If a message is then larger than that, SQS refuses it, \
-                 and it is dead-lettered with the reason payload_too_large.",
-            )
+        it.found(kinds::SOURCE_MESSAGES_SMALL, format!("it takes messages of {max} bytes"))
             .by_hand(fix.command());
     }
     let (send, role) = ("sqs:SendMessage", &facts.handler.role);
     if attributes.effect(role, send) == Effect::Deny {
-        it.bad("source_denies_handler", format!("its policy denies the handler's role {send}"))
-            .why("Its messages wait until they are given up.");
+        it.found(
+            kinds::SOURCE_DENIES_HANDLER,
+            format!("its policy denies the handler's role {send}"),
+        );
     }
     for (action, resource) in it.known(denied).into_iter().flatten() {
         let says = format!("the handler's role lacks {action} on {resource}");
         let purpose = format!("{}-{name}", action.replace(':', "-"));
-        it.bad("handler_may_not_send_back", says)
-            .why("Its messages wait until they are given up.")
-            .allow(facts.handler.role_name(), &purpose, &[action], &[resource]);
+        it.found(kinds::HANDLER_MAY_NOT_SEND_BACK, says).allow(
+            facts.handler.role_name(),
+            &purpose,
+            &[action],
+            &[resource],
+        );
     }
     let to = attributes.redrive.as_ref().map_or("", |it| last(&it.queue));
     it.good = format!(
@@ -70,12 +72,11 @@ pub fn examine_source(facts: &Facts, source: &Source) -> Examined {
 
 /// Examines where SQS moves what the queue's consumer can't process.
 fn redrive(it: &mut Examined, facts: &Facts, source: &Source, attributes: &QueueAttributes) {
-    const WHY: &str = "Messages that its consumer can't process don't come back with backoff.";
     let attach = |option: &str| {
         Fix::ByHand(facts.command(&format!("attach --queue {}{option}", source.queue.name())))
     };
     let Some(Redrive { queue: to, receives_max }) = &attributes.redrive else {
-        it.bad("source_redrive_missing", "it has no redrive policy").why(WHY).fix(attach(""));
+        it.found(kinds::SOURCE_REDRIVE_MISSING, "it has no redrive policy").fix(attach(""));
         return;
     };
     let is_retry_queue = |it: &&RetryQueue| it.queue.arn == *to;
@@ -85,17 +86,15 @@ fn redrive(it: &mut Examined, facts: &Facts, source: &Source, attributes: &Queue
     } else if let Some(other) = facts.queues_of_others.get(to) {
         let says =
             format!("its redrive policy names {}, a retry queue of the handler {other}", last(to));
-        it.bad("source_redrive_elsewhere", says)
+        it.found(kinds::SOURCE_REDRIVE_ELSEWHERE, says)
             .why("Only one handler can retry its messages: take it out of the other's settings, or of this one's.");
     } else {
         let says = format!("its redrive policy names {}", last(to));
-        it.bad("source_redrive_elsewhere", says).why(WHY).fix(attach(" --replace"));
+        it.found(kinds::SOURCE_REDRIVE_ELSEWHERE, says).fix(attach(" --replace"));
     }
     if *receives_max > RECEIVES_MAX {
         let says = format!("SQS moves its messages after {receives_max} receives");
-        it.warn("source_receives_many", says)
-            .why("Each of them is a retry without backoff.")
-            .fix(attach(" --max-receives 3"));
+        it.found(kinds::SOURCE_RECEIVES_MANY, says).fix(attach(" --max-receives 3"));
     }
 }
 
@@ -110,11 +109,11 @@ fn unconsumed(it: &mut Examined, facts: &Facts, name: &str, attributes: &QueueAt
     let waiting = attributes.messages();
     let finding = if waiting > 0 {
         let says = format!("{says}: it has {}", counted(waiting, "message"));
-        it.bad("source_unconsumed", says)
+        it.found(kinds::SOURCE_UNCONSUMED, says)
     } else {
-        it.warn("source_unconsumed", says)
+        it.found(kinds::SOURCE_UNCONSUMED, says).only_warns()
     };
-    finding.why("New messages and retries stay there until SQS deletes them.").by_hand(format!(
+    finding.by_hand(format!(
         "aws lambda create-event-source-mapping --function-name CONSUMER --event-source-arn {} \
              --function-response-types ReportBatchItemFailures",
         word(&facts.handler.arn_of(&format!("sqs:{name}")))
@@ -136,28 +135,20 @@ fn times(it: &mut Examined, source: &Source, attributes: &QueueAttributes) {
             exact_span(visibility),
             exact_span(timeout)
         );
-        it.bad("source_visibility_short", says)
-            .why("SQS delivers messages again, or moves them as failed, while their consumer still works on them.")
+        it.found(kinds::SOURCE_VISIBILITY_SHORT, says)
             .by_hand(set(queue, "VisibilityTimeout", expected.as_secs()).command());
     } else if visibility >= VISIBILITY_LONG {
         let says = format!("its visibility timeout is {}", exact_span(visibility));
-        it.warn("source_visibility_long", says)
-            .why("SQS moves a message only when it ends, so each failure is seen that much later.");
+        it.found(kinds::SOURCE_VISIBILITY_LONG, says);
     }
     if delay >= DELAY_LONG {
         let says = format!("it delays each new message by {}", exact_span(delay));
-        it.warn("source_delays", says)
-            .why(
-                "Its first run and its first failure are that much later. Retries are not delayed.",
-            )
-            .by_hand(set(queue, "DelaySeconds", 0).command());
+        it.found(kinds::SOURCE_DELAYS, says).by_hand(set(queue, "DelaySeconds", 0).command());
     }
     if retention < RETENTION {
         let says = format!("it keeps messages for {}", exact_span(retention));
         let fix = set(queue, "MessageRetentionPeriod", RETENTION.as_secs());
-        it.warn("source_retention_short", says)
-            .why("SQS counts from when a message was sent to it, and deletes what its consumer doesn't reach.")
-            .by_hand(fix.command());
+        it.found(kinds::SOURCE_RETENTION_SHORT, says).by_hand(fix.command());
     }
 }
 
@@ -169,14 +160,12 @@ fn admission(it: &mut Examined, facts: &Facts, source: &Source, retry: &RetryQue
         None => {
             let value = QueueAttributes::allowing(std::slice::from_ref(&source.queue.arn));
             let fix = set(&retry.queue, "RedriveAllowPolicy", value);
-            it.warn("retry_queue_open", format!("{name} accepts messages of any queue"))
-                .why("Who owns another queue can have its messages moved there; they become dead letters.")
+            it.found(kinds::RETRY_QUEUE_OPEN, format!("{name} accepts messages of any queue"))
                 .by_hand(fix.command());
         }
         Some(sources) if !sources.contains(&source.queue.arn) => {
             let says = format!("the redrive-allow policy of {name} doesn't name it");
-            it.bad("retry_queue_refuses", says)
-                .why("SQS doesn't move its messages there.")
+            it.found(kinds::RETRY_QUEUE_REFUSES, says)
                 .by_hand(facts.command(&format!("attach --queue {}", source.queue.name())));
         }
         Some(_) => {}
@@ -195,10 +184,10 @@ pub fn examine_consumer(source: &Source, consumer: &Consumer) -> Examined {
         let says = format!("its mapping of the queue is {}", mapping.state.to_lowercase());
         let others = || source.consumers.iter().filter(|it| it.mapping.is_enabled());
         let finding = if others().next().is_none() {
-            let why = "Nothing receives from the queue: new messages and retries stay there until SQS deletes them.";
-            it.bad("consumer_disabled", says).why(why)
+            it.found(kinds::CONSUMER_DISABLED, says)
         } else {
-            it.warn("consumer_disabled", says)
+            it.found(kinds::CONSUMER_DISABLED, says)
+                .only_warns()
                 .why("Only its other consumers receive from the queue.")
         };
         // A mapping that is being deleted can't be enabled any more.
@@ -207,33 +196,28 @@ pub fn examine_consumer(source: &Source, consumer: &Consumer) -> Examined {
         }
     }
     let Some((_, running)) = function else {
-        it.bad("consumer_missing", "there is no such function, though it has a mapping of the queue")
-            .why("Nothing receives from the queue by this mapping. Create the function, or delete its mapping.")
-            .by_hand(format!("aws lambda delete-event-source-mapping --uuid {}", mapping.uuid));
+        it.found(
+            kinds::CONSUMER_MISSING,
+            "there is no such function, though it has a mapping of the queue",
+        )
+        .by_hand(format!("aws lambda delete-event-source-mapping --uuid {}", mapping.uuid));
         return it;
     };
-    state(&mut it, running, "consumer_inactive");
+    state(&mut it, running, kinds::CONSUMER_INACTIVE);
     if it.known(&running.reserved) == Some(&Some(0)) {
-        it.bad("consumer_paused", "its reserved concurrency is 0")
-            .why("SQS counts a receive for each batch that can't run, and moves its messages: attempts are used up.")
+        it.found(kinds::CONSUMER_PAUSED, "its reserved concurrency is 0")
             .by_hand(format!("aws lambda delete-function-concurrency --function-name {name}"));
     }
     if it.known(&running.may_loop) == Some(&false) {
-        it.bad("consumer_loop_stopped", "its RecursiveLoop is Terminate")
-            .why("Lambda drops a message at about its 16th return, and SQS moves it as after a failure.")
+        it.found(kinds::CONSUMER_LOOP_STOPPED, "its RecursiveLoop is Terminate")
             .fix(Fix::Loop { function: name.to_owned() });
     }
     if !mapping.reports_failures {
-        it.warn("consumer_reports_nothing", "its mapping lacks ReportBatchItemFailures")
-            .why(
-                "If it returns batchItemFailures, Lambda deletes those messages: they are lost. If it doesn't, one \
-                 failure fails the whole batch.",
-            )
+        it.found(kinds::CONSUMER_REPORTS_NOTHING, "its mapping lacks ReportBatchItemFailures")
             .by_hand(update("--function-response-types ReportBatchItemFailures"));
     }
     if let Some(problem) = mapping.last_result.as_ref().filter(|it| it.starts_with("PROBLEM")) {
-        it.bad("consumer_failing", problem.clone())
-            .why("Lambda can't receive from the queue, or can't invoke the function.");
+        it.found(kinds::CONSUMER_FAILING, problem.clone());
     }
     it.good = format!("its mapping is enabled, batches of {}", mapping.batch_size);
     it

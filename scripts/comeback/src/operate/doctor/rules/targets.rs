@@ -17,6 +17,7 @@ use crate::{
         facts::{EARLIER, Facts, KnownBy, Target},
         finding::Examined,
         fix::Fix,
+        kinds::{self, Kind},
         metric::Metric,
         running::{recursion, state},
     },
@@ -24,8 +25,8 @@ use crate::{
 };
 
 /// The findings that say that failures go nowhere, or elsewhere.
-const DESTINATIONS: [&str; 3] =
-    ["destination_missing", "destination_elsewhere", "consumer_unattached"];
+const DESTINATIONS: [Kind; 3] =
+    [kinds::DESTINATION_MISSING, kinds::DESTINATION_ELSEWHERE, kinds::CONSUMER_UNATTACHED];
 
 /// With a shorter maximum event age, a few minutes of throttling use up attempts.
 const AGE_MIN: Duration = Duration::from_mins(5);
@@ -35,28 +36,24 @@ pub fn examine_target(facts: &Facts, target: &Target) -> Examined {
     let name = &target.name;
     let mut it = Examined::new(format!("function {name}"));
     let Some((function, running)) = &target.function else {
-        it.bad("target_missing", "there is no such function")
-            .why("The handler's settings name it.");
+        it.found(kinds::TARGET_MISSING, "there is no such function");
         return it;
     };
-    state(&mut it, running, "target_inactive");
+    state(&mut it, running, kinds::TARGET_INACTIVE);
     let by_letters = facts.has_queue(function.dead_letter_target.as_deref());
     match function.unsupported_by(settings.as_ref()) {
         Some(Unsupported::Durable) if by_letters => durable(&mut it, function, settings.as_ref()),
         Some(unsupported) => {
-            it.bad("target_unsupported", unsupported.to_string())
-                .why("Its retries are refused, or repeat what was done.");
+            it.found(kinds::TARGET_UNSUPPORTED, unsupported.to_string());
         }
         None => {}
     }
     if it.known(&running.may_loop) == Some(&false) {
-        it.bad("loop_stopped", "its RecursiveLoop is Terminate")
-            .why("Lambda stops its retries after about 16 attempts.")
+        it.found(kinds::LOOP_STOPPED, "its RecursiveLoop is Terminate")
             .fix(Fix::Loop { function: name.clone() });
     }
     if it.known(&running.reserved) == Some(&Some(0)) {
-        it.warn("target_paused", "its reserved concurrency is 0")
-            .why("Its events wait until it may run again.")
+        it.found(kinds::TARGET_PAUSED, "its reserved concurrency is 0")
             .by_hand(format!("aws lambda delete-function-concurrency --function-name {name}"));
     }
     let is_own = |arn: &Option<String>| {
@@ -71,7 +68,7 @@ pub fn examine_target(facts: &Facts, target: &Target) -> Examined {
             let arn = success.on_success.as_deref().unwrap_or_default();
             let what = if bucket_name(arn).is_some() { "record bucket" } else { "retry queue" };
             let says = format!("its on-success destination is the {what} {}", last(arn));
-            it.bad("successes_retried", says).why("Each success becomes a dead letter.");
+            it.found(kinds::SUCCESSES_RETRIED, says);
         }
         for config in retried {
             examine_config(&mut it, facts, target, function, config);
@@ -81,15 +78,21 @@ pub fn examine_target(facts: &Facts, target: &Target) -> Examined {
         sending(&mut it, facts, target, function, arn);
     }
     if function.dead_letter_target.is_some() && !by_letters {
-        it.warn("own_dead_letters", "it has a dead-letter queue or topic of its own")
-            .why("Lambda sends each failure there, too, whether its event comes back or not.");
+        it.found(kinds::OWN_DEAD_LETTERS, "it has a dead-letter queue or topic of its own");
     }
     if it.known(&target.may_be_invoked) == Some(&false) {
         let (role, arn) = (facts.handler.role_name(), &function.arn);
         let qualified = format!("{arn}:*");
-        it.bad("handler_may_not_invoke", "the handler's role lacks lambda:InvokeFunction on it")
-            .why("Its events wait until they are given up.")
-            .allow(role, &format!("invoke-{name}"), &["lambda:InvokeFunction"], &[arn, &qualified]);
+        it.found(
+            kinds::HANDLER_MAY_NOT_INVOKE,
+            "the handler's role lacks lambda:InvokeFunction on it",
+        )
+        .allow(
+            role,
+            &format!("invoke-{name}"),
+            &["lambda:InvokeFunction"],
+            &[arn, &qualified],
+        );
     }
     let configs = target.configs.iter().flatten();
     let has_bucket = configs.clone().any(|it| facts.bucket(it.on_failure.as_deref()).is_some());
@@ -116,42 +119,35 @@ fn durable(it: &mut Examined, function: &Function, settings: Option<&Settings>) 
         }
         Some(_) => return,
     };
-    it.bad("target_unsupported", says).why("Its retries are refused, or repeat what was done.");
+    it.found(kinds::TARGET_UNSUPPORTED, says);
 }
 
 /// Reports that a function doesn't send its failures to a retry queue.
 fn destination(it: &mut Examined, facts: &Facts, target: &Target, configs: &[InvokeConfig]) {
     let elsewhere = configs.iter().find_map(|config| config.on_failure.as_deref());
-    let (name, says, why) = match elsewhere {
-        None => (
-            "destination_missing",
-            "it has no on-failure destination".to_owned(),
-            "Its failures are lost.",
-        ),
+    let (kind, says) = match elsewhere {
+        None => (kinds::DESTINATION_MISSING, "it has no on-failure destination".to_owned()),
         Some(elsewhere) => (
-            "destination_elsewhere",
+            kinds::DESTINATION_ELSEWHERE,
             format!("its on-failure destination is {}", last(elsewhere)),
-            "Its failures don't come back.",
         ),
     };
     let finding = match target.known_by {
-        KnownBy::Setting | KnownBy::Destination => it.bad(name, says).why(why),
+        KnownBy::Setting | KnownBy::Destination => it.found(kind, says),
         KnownBy::Consumes => {
             let says =
                 "it receives from a queue that no setting names, and has no on-failure destination";
-            it.warn("consumer_unattached", says)
-                .why(
-                    "Messages that it can't process don't come back with backoff: attach the queue. Asynchronous events \
-                     that fail are lost.",
-                );
+            it.found(kinds::CONSUMER_UNATTACHED, says);
             return;
         }
-        KnownBy::Tag => it.bad(name, format!("{says}, and comeback attach has set one")).why(why),
+        KnownBy::Tag => it.found(kind, format!("{says}, and comeback attach has set one")),
         // Somebody may have detached it.
         KnownBy::Metrics => {
             let says =
                 format!("{says}, and failures of it came back in the last {}", exact_span(EARLIER));
-            it.warn(name, says).why("If it was not detached on purpose, its failures are lost.")
+            it.found(kind, says)
+                .only_warns()
+                .why("If it was not detached on purpose, its failures are lost.")
         }
     };
     // Another bucket may be for records of another kind. That of an attachment has its own command.
@@ -172,14 +168,12 @@ fn examine_config(
     let of = qualifier.as_ref().map(|it| format!(" of {it}")).unwrap_or_default();
     if *retries != Some(0) {
         let says = format!("Lambda's own retries{of} are {}, and not 0", retries.unwrap_or(2));
-        it.warn("own_retries", says)
-            .why("Each attempt runs up to three times, and its failure is known minutes later.")
+        it.found(kinds::OWN_RETRIES, says)
             .fix(Fix::Retries { function: name.clone(), qualifier: qualifier.clone() });
     }
     if let Some(age) = age_max.filter(|age| *age < AGE_MIN) {
         let says = format!("Lambda drops events{of} that could not run for {}", exact_span(age));
-        it.warn("event_age_short", says)
-            .why("While the function is throttled, each of them uses an attempt up.");
+        it.found(kinds::EVENT_AGE_SHORT, says);
     }
     let qualified = qualifier.as_deref().unwrap_or("$LATEST");
     let record = FunctionArn::parse(&format!("{}:{qualified}", function.arn));
@@ -194,8 +188,7 @@ fn examine_config(
         for queue in queues.iter().filter(|queue| !may(queue)) {
             let says =
                 format!("TARGET_FUNCTIONS or QUEUE_TARGETS does not allow it{of} for {queue}");
-            it.bad("target_not_allowed", says)
-                .why("Its events are dead-lettered with the reason target_not_allowed.");
+            it.found(kinds::TARGET_NOT_ALLOWED, says);
         }
     }
     sending(it, facts, target, function, arn);
@@ -210,7 +203,7 @@ fn sending(it: &mut Examined, facts: &Facts, target: &Target, function: &Functio
             let says =
                 format!("its role lacks {} on the bucket {queue}", ACTIONS_TO_PUT.join(" or "));
             let statements = statements_to_put(arn, &function.arn);
-            it.bad("role_may_not_send", says).why("Its failures are lost.").grant(
+            it.found(kinds::ROLE_MAY_NOT_SEND, says).grant(
                 function.role_name(),
                 &format!("put-{name}"),
                 &statements,
@@ -224,16 +217,18 @@ fn sending(it: &mut Examined, facts: &Facts, target: &Target, function: &Functio
     match effect.unwrap_or(Effect::Nothing) {
         Effect::Deny => {
             let says = format!("the policy of {queue} denies its role sqs:SendMessage");
-            it.bad("queue_denies_target", says).why("Its failures are lost.");
+            it.found(kinds::QUEUE_DENIES_TARGET, says);
         }
         Effect::Allow => {}
         Effect::Nothing => {
             let may_send = target.may_send.get(arn).and_then(|fact| it.known(fact));
             if may_send == Some(&false) {
                 let role = function.role_name();
-                it.bad("role_may_not_send", format!("its role lacks sqs:SendMessage on {queue}"))
-                    .why("Its failures are lost.")
-                    .allow(role, &format!("send-{name}"), &["sqs:SendMessage"], &[arn]);
+                it.found(
+                    kinds::ROLE_MAY_NOT_SEND,
+                    format!("its role lacks sqs:SendMessage on {queue}"),
+                )
+                .allow(role, &format!("send-{name}"), &["sqs:SendMessage"], &[arn]);
             }
         }
     }
@@ -243,7 +238,7 @@ fn count_target(it: &mut Examined, facts: &Facts, name: &str, has_bucket: bool) 
     if let Some(undelivered) = facts.counted(Metric::DELIVERY_FAILURES, name) {
         let undelivered = counted(undelivered, "failure");
         let says = format!("Lambda could not deliver {undelivered} of it in the last day");
-        let finding = it.bad("deliveries_failed", says);
+        let finding = it.found(kinds::DELIVERIES_FAILED, says);
         if has_bucket {
             finding.why(
                 "They are lost. If they are from before its records went to the bucket, nothing is left to mend. \
@@ -258,7 +253,8 @@ fn count_target(it: &mut Examined, facts: &Facts, name: &str, has_bucket: bool) 
                 .by_hand(facts.command(&format!("attach {name} --records BUCKET")));
         }
     }
-    let is_retried = it.findings.iter().all(|finding| !DESTINATIONS.contains(&finding.name));
+    let is_retried =
+        it.findings.iter().all(|finding| DESTINATIONS.iter().all(|it| it.name != finding.name));
     if let Some(errors) = facts.counted(Metric::ERRORS, name)
         && facts.counted(Metric::ASYNC_EVENTS, name).is_some()
         && is_retried
@@ -267,25 +263,20 @@ fn count_target(it: &mut Examined, facts: &Facts, name: &str, has_bucket: bool) 
         let says = format!(
             "{errors} of its invocations failed in the last day, and no failure of it reached the handler"
         );
-        it.warn("failures_not_retried", says).why(
-            "If asynchronous events failed, they were lost on the way: look for them in the destination of \
-             the alias or version that was invoked.",
-        );
+        it.found(kinds::FAILURES_NOT_RETRIED, says);
     }
     if let Some(throttles) = facts.counted(Metric::THROTTLES, name) {
         let says = format!("{throttles} of its invocations were throttled in the last day");
-        it.warn("target_throttled", says).why("Its events run later than they are due.");
+        it.found(kinds::TARGET_THROTTLED, says);
     }
     if let Some(faults) = facts.counted(Metric::CONFIGURATION_FAULTS, name) {
         let faults = counted(faults, "time");
         let says = format!("the handler could not invoke it {faults} in the last day");
-        it.bad("configuration_faults", says)
-            .why("Its events wait until somebody fixes that. The handler's log says why.");
+        it.found(kinds::CONFIGURATION_FAULTS, says);
     }
     if let Some(unsent) = facts.counted(Metric::LETTERS_NOT_SENT, name) {
         let says = format!("{unsent} of its dead letters could not be sent in the last day");
-        it.bad("dead_letters_unsent", says)
-            .why("They stay in the retry queue. The handler's log says why.");
+        it.found(kinds::DEAD_LETTERS_UNSENT, says);
     }
     recursion(it, facts, name);
 }
