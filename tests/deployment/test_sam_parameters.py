@@ -1,9 +1,8 @@
-"""Tests that the parameters of infra/sam accept exactly the values that the system accepts."""
+"""Tests that the parameters of infra/sam accept all values that the system accepts, and none of another form."""
 
 import json
 import re
 import unittest
-from collections.abc import Iterator
 from pathlib import Path
 
 from sam import HOME, INFRA, KEY, LOG_GROUP, ORDERS, ROLES, SYSTEM, TEMPLATES, TOPIC, UNITS, parameters_of, seconds
@@ -22,14 +21,14 @@ OF_TYPES = {
     "list": (["ValidationError", "A,B", "A, B", "*.NotFound,errors::Bad*"], [",", "A,", ",A", "A,,B", "A B", " "]),
     "durations": (
         ["", "90", "1s", "13d", "1m,10m,3h", "1m, 10m, 3h"],
-        [",", "1m,", ",1m", "1m,,3h", "1m 3h", "0s", "14d", "1m,14d", "1m,  3h", "soon"],
+        [",", "1m,", ",1m", "1m,,3h", "1m 3h", "0s", "1m,  3h", "soon", "12345678s"],
     ),
     "pointer": (["", "/tenant/id", "/a~1b"], ["tenant", "/a~2"]),
 }
 
 
 class ParameterTest(unittest.TestCase):
-    """No parameter accepts a value that the system refuses."""
+    """The bounds of numbers and durations are the handler's, which refuses to start with a value outside them."""
 
     PRINCIPALS: tuple[list[str], list[str]] = (
         ["", *ROLES, f"{IAM}:user/a", f"{IAM}:role/aws-reserved/sso.amazonaws.com/*/On_*"],
@@ -132,31 +131,17 @@ class ParameterTest(unittest.TestCase):
                     values = self.TRIGGERS if name.endswith("Trigger") else self.VALUES[name]
                     self.assert_takes(path, name, *values)
 
-    def test_durations_have_the_ranges_of_the_handler(self) -> None:
+    def test_a_duration_of_the_handlers_range_is_accepted_and_no_text_of_another_form(self) -> None:
         for name, bounds in self.DURATIONS.items():
             shortest, longest = map(seconds, bounds)
-            by_range: dict[bool, list[str]] = {True: [], False: list(self.MALFORMED)}
-            for unit, length in UNITS.items():
-                for count in self.counts(longest // length):
-                    by_range[shortest <= count * length <= longest].append(f"{count}{unit}")
-            self.assert_takes(SYSTEM, name, by_range[True], by_range[False])
+            counts = {unit: (-(-shortest // length), longest // length) for unit, length in UNITS.items()}
+            good = [f"{count}{unit}" for unit, both in counts.items() for count in both if count]
+            self.assert_takes(SYSTEM, name, good, [*self.MALFORMED, "0s", "0", f"{longest}0"])
 
-    def test_whole_numbers_have_the_ranges_of_the_handler(self) -> None:
+    def test_a_whole_number_of_the_handlers_range_is_accepted_and_no_text_of_another_form(self) -> None:
         for name, largest in self.WHOLES.items():
-            by_range: dict[bool, list[str]] = {True: [""], False: ["-1", "1.5", "01", "many"]}
-            for count in self.counts(largest):
-                by_range[1 <= count <= largest].append(str(count))
-            self.assert_takes(SYSTEM, name, by_range[True], by_range[False])
-
-    @staticmethod
-    def counts(largest: int) -> Iterator[int]:
-        """All numbers, if there are few. Otherwise only those at which a pattern of digits may go wrong."""
-        yield from range(min(largest, 1000) + 2)
-        for place in (10**zeros for zeros in range(len(str(largest)) + 1)):
-            # The numbers around the point where this digit of the largest number starts or rolls over.
-            begun = largest // place * place
-            edges = (begun - 1, begun, begun + place - 1, begun + place, place - 1, place)
-            yield from (edge for edge in edges if edge >= 0)
+            good = ["", "1", str(largest)]
+            self.assert_takes(SYSTEM, name, good, ["0", "-1", "1.5", "01", "many", f"{largest}0"])
 
     def test_texts_leave_room_for_the_other_variables(self) -> None:
         lengths = (parameters_of(SYSTEM)[name]["MaxLength"] for name in ("NonRetryableErrors", "Policies"))
