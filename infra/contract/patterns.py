@@ -1,8 +1,8 @@
 """The regular expressions for settings, which CloudFormation checks before it deploys anything.
 
-They check the form, and keep the number of digits within that of the bounds. The bounds themselves are the handler's: it
-doesn't start with a value outside them, and `comeback doctor` names it. A pattern of digits that knows the bounds has 500
-characters, and nobody can read it.
+They check the form, and keep the number of digits within that of the bounds. The bounds themselves are the handler's:
+it doesn't start with a value outside them, and `comeback doctor` names it. A pattern of digits that knows the bounds
+has 500 characters, and nobody can read it.
 """
 
 from typing import Any

@@ -1,5 +1,6 @@
 """Makes the reference of the program `comeback`, docs/operate/commands.md, from its own help, the table of findings in
-docs/operate/doctor.md, and the pictures of docs/pictures that show figures. The others are drawn by hand, with the same styles.
+docs/operate/doctor.md, and the pictures of docs/pictures that show figures. The others are drawn by hand, with the same
+styles.
 
 tests/docs/run --made               writes them, with the debug builds
 tests/docs/run --measure MINUTES    measures an outage of this length (10), in twice that
