@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use comeback_core::Timestamp;
 use serde_json::{Value, json};
 
 use crate::account::{
@@ -38,6 +39,7 @@ pub struct QueueAttributes {
     pub policy: Option<String>,
     pub key: Option<String>,
     pub size_max: Option<u64>,
+    pub created_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -64,6 +66,8 @@ impl QueueAttributes {
             policy: text("Policy"),
             key: text("KmsMasterKeyId"),
             size_max: text("MaximumMessageSize").and_then(|text| text.parse().ok()),
+            created_at: text("CreatedTimestamp")
+                .and_then(|text| Timestamp::from_timestamp(text.parse().ok()?, 0)),
         }
     }
 

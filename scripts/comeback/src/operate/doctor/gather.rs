@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use crate::{
     account::{
         bucket::{Bucket, bucket_name, prefix_of},
-        fault::Answer,
+        fault::{Answer, Clock},
         function::{Function, InvokeConfig},
         handlers::{handlers, named, named_queues, named_targets, queue_targets},
         known::Names,
@@ -272,8 +272,8 @@ async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) 
     for (target, may_be_invoked) in targets.iter_mut().zip(invocations) {
         target.may_be_invoked = may_be_invoked;
     }
-    let others = account.others(&targets);
     Some(Facts {
+        now: aws.now(),
         handler: handler.clone(),
         running,
         functions: account.functions.keys().cloned().collect(),
@@ -282,11 +282,11 @@ async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) 
         queues_of_others: account.queues_of_others(handler),
         dead_letters,
         dead_letters_denied: dead_letters_denied.map(actions),
+        others: account.others(&targets),
         targets,
         sources,
         buckets,
         keys,
-        others,
         ledger,
         errors_decided,
         metrics,

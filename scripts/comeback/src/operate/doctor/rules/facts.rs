@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use comeback_core::Timestamp;
+
 use crate::{
     account::{
         bucket::Bucket,
@@ -19,6 +21,7 @@ use crate::{
 
 #[derive(Clone, Debug)]
 pub struct Facts {
+    pub now: Timestamp,
     pub handler: Function,
     pub running: Running,
     /// The names of all functions of the account and region.

@@ -331,7 +331,8 @@ kinds! {
         "SQS moves a message only after more than 10 receives",
         "Each of them is a retry without backoff.";
     SOURCE_UNCONSUMED = Bad "source_unconsumed",
-        "no function has a mapping of the queue, and nobody else received from it in the last day",
+        "no function has a mapping of the queue, and nobody else received from it in the last day. A queue is not judged \
+         in its first 15 minutes",
         "New messages and retries stay there until SQS deletes them.";
     CONSUMER_DISABLED = Bad "consumer_disabled",
         "the mapping of a consumer is disabled",

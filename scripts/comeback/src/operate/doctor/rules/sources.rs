@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use comeback_core::time::between;
+
 use crate::{
     account::{
         names::last,
@@ -26,6 +28,10 @@ const RECEIVES_MAX: u64 = 10;
 
 /// From this delay on, each new message comes late. A shorter one may be meant to spread the load.
 const DELAY_LONG: Duration = Duration::from_mins(1);
+
+/// CloudWatch has the first receives of a queue this long after they began, at the latest. Until then nobody knows
+/// whether a program of your own receives from a new queue.
+const NEW: Duration = Duration::from_mins(15);
 
 /// The largest message of a queue by SQS's default until 2025, in bytes.
 const SIZE_USUAL: u64 = 262_144;
@@ -102,7 +108,8 @@ fn redrive(it: &mut Examined, facts: &Facts, source: &Source, attributes: &Queue
 /// by its receives.
 fn unconsumed(it: &mut Examined, facts: &Facts, name: &str, attributes: &QueueAttributes) {
     let is_received = Metric::OF_SOURCE.iter().any(|metric| facts.counted(*metric, name).is_some());
-    if facts.mappings.is_err() || facts.metrics.is_err() || is_received {
+    let is_new = attributes.created_at.is_some_and(|at| between(at, facts.now) < NEW);
+    if facts.mappings.is_err() || facts.metrics.is_err() || is_received || is_new {
         return;
     }
     let says = "no function has a mapping of it, and nobody received from it in the last day";

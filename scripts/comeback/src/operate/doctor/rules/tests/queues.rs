@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use comeback_core::time::earlier;
+
 use super::systems::{
     Break, consumer, count, healthy, importer, names, queue, receive_from, retry_of_source, set,
     source, state, with_queue,
@@ -184,6 +186,17 @@ fn a_disabled_consumer_beside_an_enabled_one_is_only_a_warning() {
     assert_eq!(worst(&facts), Some(("consumer_disabled", Verdict::Warning)));
     consumer(&mut facts).mapping.state = "Disabled".to_owned();
     assert_eq!(worst(&facts), Some(("consumer_disabled", Verdict::Bad)));
+}
+
+#[test]
+fn a_queue_that_was_just_made_is_not_said_to_have_no_consumer() {
+    for (minutes, is_said) in [(0, false), (14, false), (15, true)] {
+        let mut facts = with_queue();
+        facts.sources[0].consumers.clear();
+        source(&mut facts).created_at = Some(earlier(facts.now, Duration::from_mins(minutes)));
+        let found = names(&facts);
+        assert_eq!(found.contains(&"source_unconsumed"), is_said, "{minutes} {found:?}");
+    }
 }
 
 #[test]
