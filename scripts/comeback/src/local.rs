@@ -31,6 +31,7 @@ use crate::{
     },
     paint::{Line, Style},
     shell::{Shell, Signals},
+    text::events_that,
 };
 
 /// Lambda's default time-out of a function.
@@ -213,8 +214,7 @@ fn discarded(waiting: &Waiting) -> Line {
     let places: Vec<_> = places.chain([with_lambda]).filter(|(count, _)| *count > 0).collect();
     let events = match places.iter().map(|(count, _)| count).sum() {
         0 => return Line::of(Style::Faint, "No event was waiting, so none is discarded."),
-        1 => "1 event is discarded".to_owned(),
-        count => format!("{count} events are discarded"),
+        count => events_that(count as u64, "is discarded", "are discarded"),
     };
     let places = places.iter().map(|(count, place)| format!("{count} {place}"));
     Line::of(Style::Plain, format!("{events}: {}.", places.collect::<Vec<_>>().join(", ")))

@@ -12,8 +12,18 @@ pub fn count(number: u64) -> String {
 }
 
 /// A number with its noun: `1 event`, `2 events`.
-pub fn counted(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+pub fn counted(number: u64, one: &str) -> String {
+    format!("{} {}", count(number), noun(number, one))
+}
+
+/// The noun for this number of things.
+pub fn noun(number: u64, one: &str) -> String {
+    format!("{one}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The events as the subject of a sentence, with its verb: `1 event waits`, `2 events wait`.
+pub fn events_that(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", events(number), if number == 1 { one } else { many })
 }
 
 pub fn events(number: u64) -> String {
@@ -116,6 +126,8 @@ mod tests {
         }
         assert_eq!((events(1), letters(1)), ("1 event".to_owned(), "1 letter".to_owned()));
         assert_eq!((events(0), letters(2)), ("0 events".to_owned(), "2 letters".to_owned()));
+        let waits = |number| events_that(number, "waits", "wait");
+        assert_eq!([0, 1, 2].map(waits), ["0 events wait", "1 event waits", "2 events wait"]);
     }
 
     #[test]

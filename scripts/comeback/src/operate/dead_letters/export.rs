@@ -18,7 +18,7 @@ use crate::{
     },
     paint,
     shell::{Outcome, Shell, uninterrupted},
-    text::{count, letters},
+    text::letters,
 };
 
 const STDOUT: &str = "-";
@@ -71,7 +71,7 @@ pub async fn export(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure
     if exported == 0 {
         queue.refuse_unknown(&selection.failures.functions).await?;
     }
-    eprintln!("comeback: {} letters exported; they are still in {}", count(exported), queue.name());
+    eprintln!("comeback: {} exported; still in {}", letters(exported), queue.name());
     if unreadable > 0 {
         let letters = letters(unreadable);
         eprintln!("comeback: the payloads of {letters} could not be read: see payload_fault");

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     failure::Failure,
     operate::web::rules::{EventFilter, State},
+    text::events_that,
 };
 
 /// Its events, how long its function is down, and its time limit.
@@ -170,8 +171,8 @@ async fn teach(live: &Shared, target: &str, began: Timestamp) -> Result<String, 
         let (open, given_up) = progress(&live.seen(), target, began);
         if open == 0 && given_up > 0 {
             return Ok(format!(
-                "{given_up} events were given up, because no attempt fits within MAX_AGE or MAX_ATTEMPTS. \
-                See the dead letters."
+                "{}, because no attempt fits within MAX_AGE or MAX_ATTEMPTS. See the dead letters.",
+                events_that(given_up as u64, "was given up", "were given up")
             ));
         }
         if open == 0 {
@@ -183,7 +184,8 @@ async fn teach(live: &Shared, target: &str, began: Timestamp) -> Result<String, 
         }
         if now > later(began, MAX) {
             return Ok(format!(
-                "{open} events still wait. With a long MAX_BACKOFF that takes a while: see when they are due."
+                "{}. With a long MAX_BACKOFF that takes a while: see what happens next.",
+                events_that(open as u64, "still waits", "still wait")
             ));
         }
         tokio::time::sleep(LOOK).await;
