@@ -124,6 +124,8 @@ test('before the first event the page says what to do, and finds nothing wrong',
   await page.getByText('No event has failed yet').waitFor();
   await page.getByRole('link', { name: 'example-target', exact: true }).waitFor();
   await page.getByRole('link', { name: /^\d+ parts checked$/ }).waitFor();
+  // Nobody has received from the queue `mails` yet, which says nothing of a queue that was just made.
+  assert.match(await page.locator('#health').innerText(), /^partly checked Nothing wrong was found/);
   await page.getByRole('button', { name: 'Start the one-minute lesson' }).waitFor();
   assert.match(await page.locator('#command').innerText(), /aws lambda invoke --endpoint-url http:/);
   await page.getByRole('link', { name: 'Send an event that fails' }).click();
@@ -323,6 +325,7 @@ test('dead letters are looked at on opening and after every action, and in bulk 
   assert.equal(await row('many').count(), 25);
   await page.locator('.actions').getByRole('link', { name: 'Redrive…' }).click();
   await page.getByText('25 letters to redrive to example-target').waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Back', 'a second Enter must not act');
   assert.match(await confirm('Redrive 25 dead letters'), /25 letters redriven/);
   // The redriven events are given up again: the open page notices.
   await go('/dead');
@@ -514,6 +517,7 @@ test('events are filtered while somebody types, and grouped', async () => {
   await page.getByText('1 to 1 of 1 event', { exact: true }).waitFor();
   await go('/events?state=given+up&text=%3Cnothing%3E');
   await page.getByText('No event meets the filter').waitFor();
+  await page.getByText('Ids in payloads, such as that of an order, are not found').waitFor();
 });
 
 test('an older page of events stays where it is while more come', async () => {
@@ -569,6 +573,7 @@ test('a waterfall explains its colors, and its axis can be logarithmic', async (
   assert.deepEqual(await page.locator('.legend .key').allInnerTexts(), [
     'failed run',
     'successful run',
+    'queued at Lambda',
     'waited',
     'still to wait',
     'due',
@@ -776,8 +781,51 @@ test('the lesson shows an outage by itself', { timeout: 2 * PATIENCE }, async ()
   await page.locator('#lesson .notice').waitFor({ state: 'detached' });
   // What has recovered is not red.
   await go('/');
-  await page.getByText('none is failing').waitFor();
-  assert.equal(await page.locator('#function-example-target .state.bad').count(), 0);
+  await page.locator('#function-example-target .state:not(.bad)').waitFor();
+});
+
+// What is cut off at this width, and what a pointer can't hit.
+const unreachable = () =>
+  page.evaluate(() => {
+    const text = (it) => it.outerHTML.slice(0, 120);
+    const isShown = (it) => it.checkVisibility() && it.type !== 'hidden' && !it.closest('.hidden, .skip, thead');
+    const scrolled = [...document.querySelectorAll('html, main, .wide')].filter((it) => it.scrollWidth > it.clientWidth);
+    // An error message may be cut: its event has the whole.
+    const cells = document.querySelectorAll('.functions :is(th, td), table.events thead th, table.groups td, nav a');
+    const cut = [...cells].filter((it) => isShown(it) && it.scrollWidth > it.clientWidth + 1);
+    const acting = [...document.querySelectorAll('a, button, select, summary, input:not([type=range])')].filter(isShown);
+    const covered = acting.filter((it) => {
+      it.scrollIntoView({ block: 'center', behavior: 'instant' });
+      const { left, top, width, height } = it.getClientRects()[0];
+      const hit = document.elementFromPoint(left + width / 2, top + height / 2);
+      return !(it.contains(hit) || hit?.contains(it));
+    });
+    const links = [...document.querySelectorAll('header nav a')];
+    const wrapped = links.filter((it) => it.getBoundingClientRect().top !== links[0].getBoundingClientRect().top);
+    return [
+      ...scrolled.map((it) => `scrolls: ${text(it)}`),
+      ...cut.map((it) => `is cut: ${text(it)}`),
+      ...covered.map((it) => `can't be reached: ${text(it)}`),
+      ...wrapped.map((it) => `wraps: ${text(it)}`),
+    ];
+  });
+
+test('on a phone, a tablet and a desktop nothing is cut, nothing scrolls aside, and every action can be reached', async () => {
+  await send({ id: 'wide', fail: { attempts: 1, error: 'app.Wide', message: 'a message that is '.repeat(12) } }, 2, 'slow');
+  await row('app.Wide').first().getByText('waiting').waitFor();
+  const event = await row('app.Wide').first().getByRole('link').first().getAttribute('href');
+  await go('/dead');
+  await page.getByText(/looked at/).waitFor();
+  const letter = await page.locator('table.events tbody a').first().getAttribute('href');
+  const paths = ['/', '/events', '/events?group=error', event, '/dead', letter, '/policy', '/health', '/play'];
+  for (const path of [...paths, '/confirm?do=purge&reason=not_retryable', '/confirm?do=retry&function=slow']) {
+    await go(path);
+    for (const width of [390, 1024, 1440]) {
+      await page.setViewportSize({ width, height: 900 });
+      assert.deepEqual(await unreachable(), [], `${path}, ${width}`);
+    }
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
 });
 
 test('a lesson that somebody ends takes its outage with it', async () => {
@@ -989,6 +1037,91 @@ test('what blocks an event stands on its page with what to do, and blocks no fun
     assert.equal(await page.locator('.waterfall svg text', { hasText: '!' }).count(), 1);
     await accessible('a blocked event');
     await page.screenshot({ path: `${SHOTS}/blocked.png` });
+  } finally {
+    await end();
+  }
+});
+
+// What the program says, as JSON or as text.
+function comeback(url, ...args) {
+  const { stdout, stderr } = spawnSync(process.env.COMEBACK, [...args, `--local=${url}`], { encoding: 'utf8' });
+  assert.ok(stdout, stderr);
+  return stdout;
+}
+
+test('what Lambda refuses to run has not failed: its page says so, since when, and what to type', {
+  timeout: 2 * PATIENCE,
+}, async () => {
+  const EVENTS = 40;
+  const { url, end } = await local(0, ['BASE_BACKOFF=1s', 'MAX_BACKOFF=15m'], [`ship=${EXAMPLE}`, `email=${EXAMPLE}`]);
+  const concurrency = (name, method, body) => {
+    const headers = { authorization: 'AWS4-HMAC-SHA256 Credential=local', 'content-type': 'application/json' };
+    return fetch(`${url}/2017-10-31/functions/${name}/concurrency`, { method, headers, body });
+  };
+  const throttle = (name) => concurrency(name, 'PUT', '{"ReservedConcurrentExecutions": 0}');
+  try {
+    assert.ok((await throttle('ship')).ok && (await throttle('email')).ok);
+    await invoke(url, 'example-target', { id: 'failing', fail: { error: 'app.Down' } });
+    await Promise.all(Array.from({ length: EVENTS }, (_, nth) => invoke(url, 'ship', { id: `parcel-${nth}` })));
+    // None stays as one that has failed and is on its way to the handler.
+    await page.goto(`${url}/events?function=ship&state=waiting`);
+    await page.getByText(`1 to ${EVENTS} of ${EVENTS} events`).waitFor();
+    await page.locator('tr', { hasText: 'Lambda refused it' }).first().waitFor();
+    assert.deepEqual(new Set(await page.locator('.events .marks').allInnerTexts()), new Set(['⊘']));
+
+    // The plan says how many can't run.
+    await page.locator('.every').getByRole('link', { name: 'Retry now…' }).click();
+    await page.getByText(`${EVENTS} of these belong to ship, which can't run`).waitFor();
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Back');
+    await page.getByRole('dialog').getByRole('link', { name: 'Back' }).click();
+
+    await page.locator('table.events tbody a').first().click();
+    await page.getByRole('heading', { name: /^ship · attempt 1 in \d+ m/ }).waitFor();
+    const notice = page.getByRole('status').filter({ hasText: 'It has not run' });
+    await notice.getByText(/Lambda has refused all events of ship for .*, since \d{4}-/).waitFor();
+    const command = `aws lambda delete-function-concurrency --function-name ship --endpoint-url ${url}`;
+    assert.equal(await notice.locator('pre').innerText(), command);
+    await page.locator('.waterfall .result', { hasText: '⊘ not run' }).waitFor();
+    assert.equal(await page.locator('.waterfall rect.bad').count(), 0, 'a red bar');
+    await page.locator('.waterfall li:not(.axis) a').first().focus();
+    await page.locator('.tip').getByText('No attempt is counted').waitFor();
+    const text = await page.locator('main').innerText();
+    for (const untrue of ['draw', 'dead letter', '✗', 'no error type']) assert.ok(!text.includes(untrue), untrue);
+    await accessible('an event that was not run');
+    await page.screenshot({ path: `${SHOTS}/refused.png` });
+    await page.getByRole('link', { name: 'Show the payload' }).click();
+    assert.match(await page.locator('#panel pre').innerText(), /"parcel-\d+"/);
+    const event = new URL(page.url()).pathname;
+
+    // The program says the same of the event, and one word for each function.
+    const trace = comeback(url, 'trace', event.split('/').pop());
+    assert.match(trace, /not run Lambda refused it/);
+    assert.doesNotMatch(trace, /failed/);
+    await page.goto(url);
+    const of = (name) => page.locator(`[id="function-${name}"]`);
+    await of('ship').getByText('throttled').waitFor();
+    await of('ship').getByText('no runs').waitFor();
+    await of('example-target').getByText('failing').waitFor();
+    const { functions } = JSON.parse(comeback(url, 'status', '--json'));
+    const words = Object.fromEntries(functions.map((it) => [it.function.split(':')[6], it.state]));
+    assert.deepEqual(words, { ship: 'throttled', email: 'idle', 'example-target': 'failing' });
+
+    // What is wrong with both is one card, with both commands.
+    await page.goto(`${url}/health`);
+    const card = page.locator('.findings li', { hasText: 'its reserved concurrency is 0' });
+    await card.getByText('function email').waitFor();
+    assert.equal(await card.count(), 1);
+    assert.match(await card.locator('pre').innerText(), /--function-name email .*\n.*--function-name ship /);
+
+    // It runs again, and the attempt that was not made is made.
+    assert.ok((await concurrency('ship', 'DELETE')).ok);
+    await page.goto(url + event);
+    await page.getByRole('link', { name: 'Retry now…' }).click();
+    await confirm(`Retry event ${event.split('/').pop().slice(0, 8)}… now`);
+    await page.getByRole('heading', { name: 'ship · succeeded in attempt 1' }).waitFor();
+    const labels = page.locator('.waterfall li:not(.axis) .label');
+    assert.deepEqual(await labels.allInnerTexts(), ['first run', 'attempt 1']);
+    assert.equal(await page.getByText('It has not run').count(), 0);
   } finally {
     await end();
   }

@@ -263,6 +263,7 @@ fn decided(at: Timestamp, line: &Line) -> Option<Kind> {
             why.into_iter().for_each(|(why, id)| *reason += &format!(": {why}, message {id}"));
         }
         StepKind::Failed { .. }
+        | StepKind::NotRun { .. }
         | StepKind::Succeeded
         | StepKind::Dropped
         | StepKind::Trouble { .. } => return None,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use comeback_core::{
     Timestamp,
     log_line::{LogLine, decision},
+    record::Condition,
     time,
 };
 use schemars::JsonSchema;
@@ -52,6 +53,8 @@ pub enum StepKind {
         #[schemars(with = "untrusted::Text")]
         error_message: Option<String>,
     },
+    /// Lambda did not run the function, and says why, such as `ZeroReservedConcurrency`.
+    NotRun { condition: String },
     /// The function succeeded. Only the local cloud reports this.
     Succeeded,
     /// It waits until it comes back, which is later than its due time if it is held back. `again` is the number of
@@ -78,6 +81,24 @@ pub enum StepKind {
         #[serde(skip)]
         blocks: bool,
     },
+}
+
+impl StepKind {
+    /// Whether a run failed, or Lambda did not make it. Either way the handler is told.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::NotRun { .. })
+    }
+}
+
+/// Why an event was not run, for a person: `Lambda refused it: its reserved concurrency is 0`.
+pub fn refusal(condition: &str) -> String {
+    match condition {
+        Condition::PAUSED => {
+            "Lambda refused it: its function's reserved concurrency is 0".to_owned()
+        }
+        "EventAgeExceeded" => "Lambda dropped it: it was in Lambda's queue for too long".to_owned(),
+        other => format!("Lambda did not run it: {other}"),
+    }
 }
 
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
@@ -168,7 +189,10 @@ pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
         what,
     };
     if !steps.iter().any(|step| step.request_id == request_id) {
-        let failed = StepKind::Failed { error_type: line.error_type, error_message: None };
+        let failed = match line.condition {
+            Some(condition) => StepKind::NotRun { condition },
+            None => StepKind::Failed { error_type: line.error_type, error_message: None },
+        };
         steps.push(step(None, failed));
     }
     if let StepKind::Waits { until, .. } = what
@@ -237,7 +261,10 @@ pub(crate) fn next(steps: &[Step]) -> Next {
         StepKind::Retried { .. } => Some(Next::Retried),
         StepKind::GivenUp { reason } => Some(Next::GivenUp { reason: reason.clone() }),
         StepKind::Succeeded => Some(Next::Succeeded),
-        StepKind::Failed { .. } | StepKind::Dropped | StepKind::Trouble { .. } => None,
+        StepKind::Failed { .. }
+        | StepKind::NotRun { .. }
+        | StepKind::Dropped
+        | StepKind::Trouble { .. } => None,
     });
     decided.unwrap_or(Next::Unknown)
 }
@@ -310,6 +337,16 @@ pub(crate) mod tests {
         assert_eq!(steps_and_next(&lines[..1]).1, Next::Retried);
         assert_eq!(steps_and_next(&lines[1..3]).1, Next::Waits { until: at(5) });
         assert_eq!(steps_and_next(&lines[7..]).1, Next::Unknown);
+    }
+
+    #[test]
+    fn what_lambda_did_not_run_has_not_failed() {
+        let refused = line(1, "first", "first", WAIT)
+            .replace(r#""error_type":"Down""#, r#""condition":"ZeroReservedConcurrency""#);
+        let (steps, next) = steps_and_next(&[refused]);
+        let condition = "ZeroReservedConcurrency".to_owned();
+        assert_eq!(steps[0], (1, StepKind::NotRun { condition }));
+        assert_eq!(next, Next::Waits { until: at(3) });
     }
 
     #[test]

@@ -156,6 +156,7 @@ impl Log {
             (
                 StepKind::Retried { .. }
                 | StepKind::Failed { .. }
+                | StepKind::NotRun { .. }
                 | StepKind::Succeeded
                 | StepKind::Dropped
                 | StepKind::Trouble { .. },

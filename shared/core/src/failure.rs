@@ -74,6 +74,11 @@ pub enum Condition {
     },
 }
 
+impl Condition {
+    /// What a failure record says of a paused target.
+    pub const PAUSED: &'static str = "ZeroReservedConcurrency";
+}
+
 impl Event<'_> {
     /// The original payload, with which the target was first invoked.
     pub fn payload(&self) -> &str {

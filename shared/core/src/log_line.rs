@@ -36,6 +36,7 @@ macro_rules! with_log_fields {
             lateness_ms: u64, "how long after its due time a retry was accepted";
             age_seconds: u64, "the time since the first failure";
             error_type: T, "the type of the function's error";
+            condition: T, "why Lambda has not run the function: `ZeroReservedConcurrency`, with a reserved concurrency of 0";
             policy: T, "the policy that decides, if it is that of an error: its type in `ERRORS` and the function, such as `RateLimited* of orders`";
             record: T, "where the failure record lies, if it is in a bucket";
             reason: T, "why an event was given up";

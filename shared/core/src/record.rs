@@ -323,7 +323,7 @@ impl Condition {
     /// call was stopped reports `RecursiveInvocationException`, and it did run.
     fn read(condition: Option<&str>) -> Self {
         match condition.unwrap_or_default() {
-            "ZeroReservedConcurrency" => Self::Paused,
+            Self::PAUSED => Self::Paused,
             stopped if stopped.contains("Recursi") => Self::RecursionStopped,
             _ => Self::Failed,
         }

@@ -9,7 +9,7 @@ use comeback_core::{
     dead_letter::beginning,
     fault::{FaultKind, InvokeFault, StoreFault},
     log_line::{LogLine, decision},
-    record::Failure,
+    record::{Condition, Failure},
     time::rfc3339,
     with_log_fields,
 };
@@ -49,6 +49,9 @@ fn write_about(item: &Item<'_>, level: Level, message: &str, line: Line<'_>) {
         due_time: due_time.as_deref(),
         record: record.as_deref().map(beginning),
         error_type: failure.and_then(|it| it.error.error_type.as_deref()).map(beginning),
+        condition: failure
+            .filter(|it| it.condition == Condition::Paused)
+            .map(|_| Condition::PAUSED),
         policy: item.error_policy().map(beginning),
         age_seconds: item.age().map(|age| age.as_secs()),
         message_id: Some(item.judgement.message.id),

@@ -164,6 +164,7 @@ impl History {
                 self.say(event, at, Style::GivenUp, format!("is dead-lettered: {reason}"));
             }
             StepKind::Failed { .. }
+            | StepKind::NotRun { .. }
             | StepKind::Succeeded
             | StepKind::Dropped
             | StepKind::Trouble { .. } => {}

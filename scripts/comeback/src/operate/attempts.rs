@@ -14,6 +14,8 @@ pub struct Attempted {
     /// When it ended, or `None` if it runs or nothing is known of its end.
     pub ended: Option<Timestamp>,
     pub error: Option<(Option<String>, Option<String>)>,
+    /// Why Lambda did not run it. Then the same attempt is made again.
+    pub not_run: Option<String>,
     pub wait: Option<Wait>,
     pub given_up: Option<(Timestamp, String)>,
     /// Faults that the handler had, and duplicates.
@@ -59,6 +61,11 @@ pub fn attempts(began: Timestamp, steps: &[Step]) -> Vec<Attempted> {
                 last.request_id = Some(step.request_id.clone());
                 // The register may have the first report of an event.
                 last.attempt = step.attempt.map_or(last.attempt, |next| next.saturating_sub(1));
+            }
+            StepKind::NotRun { condition } => {
+                last.end(step.at);
+                last.not_run = Some(condition.clone());
+                last.request_id = Some(step.request_id.clone());
             }
             StepKind::Succeeded => {
                 last.end(step.at);
@@ -111,6 +118,34 @@ pub fn are_slivers(attempts: &[Attempted], seconds: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_attempt_that_was_not_run_is_made_again() {
+        let at = |seconds: i64| Timestamp::from_timestamp(seconds, 0).unwrap();
+        let step = |second, attempt, what| Step {
+            at: at(second),
+            attempt: Some(attempt),
+            request_id: format!("r{second}"),
+            policy: None,
+            what,
+        };
+        let not_run = || StepKind::NotRun { condition: "ZeroReservedConcurrency".to_owned() };
+        let retried = || StepKind::Retried { late_ms: 0, retry_request_id: None };
+        let failed = || StepKind::Failed { error_type: None, error_message: None };
+        let steps = [
+            step(1, 1, not_run()),
+            step(2, 1, retried()),
+            step(3, 1, not_run()),
+            step(4, 1, retried()),
+            step(5, 2, failed()),
+            step(6, 2, retried()),
+        ];
+        let all = attempts(at(0), &steps);
+        let told: Vec<_> =
+            all.iter().map(|it| (it.attempt, it.not_run.is_some(), it.error.is_some())).collect();
+        let expected = [(0, true, false), (1, true, false), (1, false, true), (2, false, false)];
+        assert_eq!(told, expected);
+    }
 
     #[test]
     fn a_life_is_shown_on_a_logarithmic_axis_if_most_of_its_attempts_would_be_slivers() {

@@ -15,7 +15,7 @@ use crate::{
     account::{function::Function, names::target_name},
     aws::Aws,
     failure::Failure,
-    life::{Life, Next, NoLife, Step, StepKind, event_ids, life},
+    life::{Life, Next, NoLife, Step, StepKind, event_ids, life, refusal},
     operate::{
         handler_log::collected_lines,
         options::{SystemOptions, find},
@@ -26,7 +26,7 @@ use crate::{
     },
     paint::{Line, Style},
     shell::{Outcome, Shell, uninterrupted},
-    text::{by, due, error, span},
+    text::{by, counted, due, error, span},
     typed::{When, when},
 };
 
@@ -184,8 +184,7 @@ fn listed(entry: &Entry, now: Timestamp) -> Vec<Line> {
     let last = error(entry.error_type.as_deref(), entry.error_message.as_deref());
     let failed = format!("  first failed at {}, last error {last}", rfc3339(entry.first_failure));
     let by = by(entry.policy.as_deref());
-    let next =
-        format!("  now: waits for attempt {attempt}{by}: comes back {}", due(entry.due, now));
+    let next = format!("  now: waits for attempt {attempt}{by}: {}", comes_back(entry.due, now));
     let source = "  The log that was read has no line about it. This is what the register knows.";
     vec![
         Line::of(Style::Strong, title),
@@ -205,7 +204,7 @@ fn report(life: &Life, now: Timestamp) -> Vec<Line> {
         lines.push(step_line(Line::of(Style::Faint, time), step));
     }
     let (style, text) = match &life.next {
-        Next::Waits { until } => (Style::Busy, format!("waits: comes back {}", due(*until, now))),
+        Next::Waits { until } => (Style::Busy, format!("waits: {}", comes_back(*until, now))),
         Next::Retried => {
             let text = "retried: it runs, or it has succeeded. No failure was recorded since";
             (Style::Good, text.to_owned())
@@ -221,12 +220,24 @@ fn report(life: &Life, now: Timestamp) -> Vec<Line> {
     lines
 }
 
+/// When a waiting event comes back, or since when it is due: the handler has not said what it did with it.
+fn comes_back(at: Timestamp, now: Timestamp) -> String {
+    if at > now {
+        format!("comes back {}", due(at, now))
+    } else {
+        format!("due since {}", rfc3339(at))
+    }
+}
+
 fn step_line(line: Line, step: &Step) -> Line {
     let attempt = step.attempt.map(|attempt| format!("attempt {attempt}"));
     match &step.what {
         StepKind::Failed { error_type, .. } => {
             let error = error_type.as_deref().unwrap_or("no error type");
             line.and(Style::Bad, "failed  ").and(Style::Plain, error)
+        }
+        StepKind::NotRun { condition } => {
+            line.and(Style::Busy, "not run ").and(Style::Plain, refusal(condition))
         }
         StepKind::Succeeded => line.and(Style::Good, "succeeded"),
         StepKind::Waits { due_at, until, again } => {
@@ -241,7 +252,7 @@ fn step_line(line: Line, step: &Step) -> Line {
             }
             text += &by(step.policy.as_deref());
             if *again > 0 {
-                text += &format!("; came back {again} times");
+                text += &format!("; came back {}", counted((*again).into(), "time"));
             }
             line.and(Style::Busy, "waits   ").and(Style::Plain, text)
         }
@@ -314,6 +325,29 @@ mod tests {
             "  The log that was read has no line about it. This is what the register knows.",
         ];
         assert_eq!(texts(&listed(&event("r2", 3600), second(0))), expected);
+    }
+
+    #[test]
+    fn an_event_that_is_due_says_since_when() {
+        let mut waiting = life();
+        waiting.next = Next::Waits { until: at(50) };
+        for (now, expected) in [
+            (at(20), "  now: waits: comes back in 30 s"),
+            (at(50), "  now: waits: due since 2026-05-01T12:00:50.000Z"),
+            (at(90), "  now: waits: due since 2026-05-01T12:00:50.000Z"),
+        ] {
+            assert_eq!(texts(&report(&waiting, now)).last().unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn an_event_that_lambda_did_not_run_has_not_failed() {
+        let mut refused = life();
+        refused.steps.truncate(1);
+        let condition = "ZeroReservedConcurrency".to_owned();
+        refused.steps[0].what = StepKind::NotRun { condition };
+        let expected = "  2026-05-01T12:00:01.000Z  +0 s       not run Lambda refused it: its function's reserved concurrency is 0";
+        assert_eq!(texts(&report(&refused, at(20)))[1], expected);
     }
 
     #[test]

@@ -76,6 +76,9 @@ fn spans(life: &Life, function: &str, now: Timestamp) -> Vec<Value> {
         } else if let Some((Some(error_type), _)) = &it.error {
             attributes.push(attribute("error.type", error_type));
         }
+        if let Some(condition) = &it.not_run {
+            attributes.push(attribute("comeback.not_run", condition));
+        }
         let nth = add(act, kind, it.began, it.ended.unwrap_or(it.began), attributes);
         failed.extend(it.error.map(|(error_type, _)| (nth, error_type.unwrap_or_default())));
         if let Some(wait) = it.wait {

@@ -1,7 +1,7 @@
 //! Commands from the page: the page that asks for confirmation with a plan, and the job that carries the command out.
 //! Every page shows the jobs that run or have just ended.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use comeback_core::{Timestamp, claim::Order, time::between};
 use maud::{Markup, html};
@@ -174,7 +174,8 @@ async fn plan(live: &Live, command: &Command) -> Result<(u64, Vec<Notice>), Fail
                 true
             })
             .await?;
-            Ok((plan.all(), plan.notices(*order)))
+            let refused = refused(live, &plan.events).filter(|_| *order == Order::Retry);
+            Ok((plan.all(), plan.notices(*order).into_iter().chain(refused).collect()))
         }
         Command::Letters(order) => {
             let _turn = live.letters.lock().await;
@@ -187,7 +188,8 @@ async fn plan(live: &Live, command: &Command) -> Result<(u64, Vec<Notice>), Fail
                 !live.is_ending()
             })
             .await?;
-            Ok((plan.letters(), plan.notices()))
+            let refused = refused(live, &plan.redrive);
+            Ok((plan.letters(), plan.notices().into_iter().chain(refused).collect()))
         }
         Command::Pause { target, is_pause } => {
             // Fails if there is no register, which a pause needs, and if nothing has this name.
@@ -207,6 +209,23 @@ async fn plan(live: &Live, command: &Command) -> Result<(u64, Vec<Notice>), Fail
             ))
         }
     }
+}
+
+/// How many of the events in a plan belong to functions that can't run, by function.
+fn refused(live: &Live, planned: &BTreeMap<String, u64>) -> Option<Notice> {
+    let seen = live.seen();
+    let of = planned.iter().map(|(target, number)| (target_name(target), *number));
+    let of: Vec<_> = of.filter(|(name, _)| seen.events.refused_since(name).is_some()).collect();
+    let names: Vec<_> = of.iter().map(|(name, _)| &**name).collect();
+    let number: u64 = of.iter().map(|(_, number)| number).sum();
+    let (verb, wait) = if number == 1 { ("belongs", "it waits") } else { ("belong", "they wait") };
+    (number > 0).then(|| {
+        Notice::bad(format!(
+            "{} of these {verb} to {}, which can't run: Lambda refuses it (reserved concurrency 0), so {wait} again",
+            count(number),
+            names.join(", "),
+        ))
+    })
 }
 
 /// The ARNs to pause or to resume.
@@ -238,7 +257,10 @@ pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup),
         html! {
             ul { @for line in &notices { li { (Untrusted(&line.text)) } } }
             @if let Some((letter, payload)) = edited {
-                p { "The function is given the payload that you edited:" }
+                p {
+                    @if letter.facts().target.is_some_and(|it| it.is_queue()) { "The queue's consumer" } @else { "The function" }
+                    " is given the payload that you edited:"
+                }
                 pre.difference tabindex="0" {
                     @let before = letter.facts().payload.unwrap_or_default();
                     @for (change, line) in difference(&before, &payload.replace("\r\n", "\n")) {
@@ -270,12 +292,9 @@ pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup),
                             autocomplete="off" required;
                     }
                 }
-                a.button data-close href=(back) autofocus[is_danger || number == 0] { "Back" } " "
-                @if number > 0 {
-                    button class=(if is_danger { "danger" } else { "primary" }) autofocus[!is_danger] {
-                        (title)
-                    }
-                }
+                // A key that was pressed twice must not act.
+                a.button data-close href=(back) autofocus { "Back" } " "
+                @if number > 0 { button class=(if is_danger { "danger" } else { "primary" }) { (title) } }
             }
         },
     ))

@@ -12,9 +12,9 @@ use super::{
 
 use crate::{
     account::names::is_queue,
-    life::Next,
+    life::{Next, refusal},
     operate::web::rules::{Event, EventFilter, State},
-    text::{count, counted, events, shortened},
+    text::{count, counted, events, noun, shortened},
     typed::NONE,
 };
 
@@ -23,6 +23,10 @@ const LENGTH: usize = 50;
 
 const GROUPS_MAX: usize = 200;
 const CHOICES_MAX: usize = 200;
+
+/// Where a text is searched. An event's page shows its payload, but no index of payloads is kept.
+const SEARCHED: &str = "The text is searched in request ids, function names, error types and error messages. \
+    Ids in payloads, such as that of an order, are not found.";
 
 pub fn wanted(params: &Params) -> EventFilter {
     let state = params.get("state");
@@ -44,8 +48,8 @@ pub fn form<'a>(seen: &'a Seen, params: &'a Params) -> Markup {
             (choice(params, "state", "every state", states))
             (choice(params, "error", "every error", errors.into_iter().chain([NONE])))
             input name="text" type="search" value=(params.get("text").unwrap_or_default())
-                data-focus="/" autocomplete="off" placeholder="Text, in an id or a message ( / )"
-                aria-label="text";
+                data-focus="/" autocomplete="off" placeholder="Text, in a request id or an error ( / )"
+                aria-label="text" title=(SEARCHED);
             label.check {
                 input name="group" type="checkbox" value="error"
                     checked[params.get("group") == Some("error")];
@@ -96,6 +100,7 @@ pub fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
                     "No event meets the filter. " a href="/events" { "Show all" }
                 }
             }
+            @if wanted.text.is_some() { p.faint { (SEARCHED) } }
         } @else {
             div.bar {
                 (orders(seen, &wanted))
@@ -161,15 +166,17 @@ fn grouped(seen: &Seen, wanted: &EventFilter, params: &Params, now: Timestamp) -
     };
     html! {
         p { (counted(groups.len() as u64, "group")) }
-        div.wide { table {
-            thead { tr { th { "Function" } th { "Error" } th { "State" } th.number { "Events" } th { "Latest" } } }
+        div.wide { table.groups {
+            thead { tr {
+                th { "Function or queue" } th { "Error" } th { "State" } th.number { "Events" } th { "Latest" }
+            } }
             tbody { @for (key, group) in groups.iter().take(GROUPS_MAX) {
                 tr {
                     th scope="row" { (Untrusted(&key[0])) }
                     td { a href=(format!("/events?{}", query(key))) { (Untrusted(&key[1])) } }
                     td { (key[2]) }
-                    td.number { (count(group.count)) }
-                    td { @if let Some(at) = group.last_at { (until(at, now)) } }
+                    td.number { (count(group.count)) span.unit { " " (noun(group.count, "event")) } }
+                    td { @if let Some(at) = group.last_at { span.unit { "latest " } (until(at, now)) } }
                 }
             } }
         } }
@@ -193,8 +200,13 @@ pub fn table(seen: &Seen, events: &[&Event], list: Option<&Params>, now: Timesta
             }
             thead { tr {
                 @if has_orders { td.choose { input type="checkbox" data-all aria-label="select all that wait"; } }
-                th { "Began" } th { "Event" } th { "Function" } th { "State" }
-                th { (term("Life", "✗×5 is five failed runs, ✓ a success, ■ a dead letter.")) }
+                th { "Began" } th { "Event" } th { "Function or queue" } th { "State" }
+                th {
+                    (term(
+                        "Life",
+                        "✗×5 is five failed runs, ⊘ one that Lambda refused, ✓ a success, ■ a dead letter.",
+                    ))
+                }
                 th { "What happens next" }
                 @if has_errors { th { "Last error" } }
             } }
@@ -234,6 +246,7 @@ fn row(
                         strong { (Untrusted(&shortened(error_type, MESSAGE_MAX))) }
                     }
                     @if let Some(message) = message { " " (Untrusted(&shortened(message, MESSAGE_MAX))) }
+                    @if let Some(condition) = event.not_run() { strong { "not run" } " " (Untrusted(&refusal(condition))) }
                 }
             }
         }
@@ -257,9 +270,9 @@ pub fn id_of(step: &str) -> String {
     id.map(|(id, _)| id.into_owned()).unwrap_or_default()
 }
 
-/// The life of an event in a few characters: how often it has failed, and how it ended.
+/// The life of an event in a few characters: how often it has failed or was not run, and how it ended.
 fn marks(event: &Event) -> Markup {
-    let failed = event.failures();
+    let (failed, refused) = (event.failures(), event.refusals());
     let end = match event.state() {
         State::Succeeded => Some(("good", "✓")),
         State::GivenUp => Some(("bad", "■")),
@@ -267,8 +280,11 @@ fn marks(event: &Event) -> Markup {
         State::Queued | State::Waiting | State::Unknown => None,
     };
     let runs = counted(failed as u64, "failed run");
+    let not_run = format!(", {} not run", counted(refused as u64, "time"));
+    let not_run = if refused > 0 { &*not_run } else { "" };
     html! {
-        span.marks role="img" aria-label=(format!("{runs}, {}", event.state().name())) {
+        span.marks role="img" aria-label=(format!("{runs}{not_run}, {}", event.state().name())) {
+            @if refused > 0 { span.faint { "⊘" @if refused > 1 { "×" (refused) } } " " }
             @if failed > 0 { span.bad { "✗" @if failed > 1 { "×" (failed) } } " " }
             @if let Some((class, sign)) = end { span class=(class) { (sign) } }
         }
@@ -276,13 +292,14 @@ fn marks(event: &Event) -> Markup {
 }
 
 pub fn next(seen: &Seen, event: &Event, now: Timestamp) -> Markup {
-    let attempt = event.retries() + 1;
+    let attempt = event.attempt();
     match event.state() {
-        State::AtLambda if event.failures() == 0 => html! { "its first run" },
+        State::AtLambda if attempt == 0 => html! { "its first run" },
         State::AtLambda => {
-            html! { "attempt " (event.failures()) " is queued" }
+            html! { "attempt " (attempt) " is queued" }
         }
         State::Running => html! { "runs now" },
+        State::Queued if event.not_run().is_some() => html! { "not run, queued for a retry" },
         State::Queued => html! { "failed, queued for a retry" },
         State::Waiting if seen.is_paused(&event.function) => {
             html! { "attempt " (attempt) " after the pause" }

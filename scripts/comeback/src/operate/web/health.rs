@@ -15,7 +15,7 @@ use crate::{
         rules::finding::{Examined, Finding, Verdict},
         shows::command,
     },
-    text::counted,
+    text::{counted, noun},
 };
 
 /// The finding that there are dead letters. The overview has their number, which an older check would contradict.
@@ -29,6 +29,25 @@ fn findings(examined: &[Examined]) -> Vec<(&str, &Finding)> {
     }
     all.sort_by_key(|(_, finding)| Reverse(finding.verdict));
     all
+}
+
+/// A finding with its part.
+type Found<'a> = (&'a str, &'a Finding);
+
+/// The findings that say the same of several parts, each kind once and in the place of its first.
+fn alike<'a>(found: &[Found<'a>]) -> Vec<(Vec<Found<'a>>, &'a Finding)> {
+    let mut kinds: Vec<(Vec<Found>, &Finding)> = Vec::new();
+    for (part, it) in found.iter().copied() {
+        let is_alike = |other: &Finding| {
+            (other.name, other.verdict, &other.says, other.why)
+                == (it.name, it.verdict, &it.says, it.why)
+        };
+        match kinds.iter_mut().find(|(_, other)| is_alike(other)) {
+            Some((parts, _)) => parts.push((part, it)),
+            None => kinds.push((vec![(part, it)], it)),
+        }
+    }
+    kinds
 }
 
 /// The color and the word for the worst of some findings. A part is well only if it was checked wholly.
@@ -114,15 +133,24 @@ pub fn list(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
         }
         @if !wrong.is_empty() {
             h2 { "Findings" }
-            ol.findings { @for (nth, (part, it)) in wrong.iter().enumerate() {
+            ol.findings { @for (nth, (parts, it)) in alike(&wrong).iter().enumerate() {
                 @let id = format!("fix-{nth}");
+                @let commands: Vec<_> = parts.iter().filter_map(|(_, it)| it.fix.as_ref()).map(|fix| command(fix, &connection)).collect();
                 li.card {
-                    p { (pill(Some(it.verdict))) " " strong { (Untrusted(part)) } ": " (Untrusted(&it.says)) }
+                    p {
+                        (pill(Some(it.verdict))) " "
+                        @for (nth, (part, _)) in parts.iter().enumerate() {
+                            @if nth > 0 { ", " } strong { (Untrusted(part)) }
+                        }
+                        ": " (Untrusted(&it.says))
+                    }
                     @if !it.why.is_empty() { p.faint { (it.why) } }
-                    @if let Some(fix) = &it.fix {
+                    @if !commands.is_empty() {
                         div.copy {
-                            pre id=(id) tabindex="0" { (Untrusted(&command(fix, &connection))) }
-                            button type="button" data-copy=(id) { "Copy" span.hidden { " the command that mends it" } }
+                            pre id=(id) tabindex="0" { (Untrusted(&commands.join("\n"))) }
+                            button type="button" data-copy=(id) {
+                                "Copy" span.hidden { " the " (noun(commands.len() as u64, "command")) }
+                            }
                         }
                     }
                 }
@@ -187,6 +215,28 @@ mod tests {
             findings: vec![finding(nth)],
         };
         verdicts.iter().map(part).collect()
+    }
+
+    #[test]
+    fn findings_that_say_the_same_of_several_parts_are_one() {
+        let finding = |says: &str| Finding {
+            name: "target_paused",
+            verdict: Verdict::Warning,
+            says: says.to_owned(),
+            why: "",
+            fix: None,
+        };
+        let (paused, other) = (finding("its reserved concurrency is 0"), finding("no destination"));
+        let found = [("ship", &paused), ("email", &other), ("charge", &paused)];
+        let told: Vec<_> = alike(&found)
+            .into_iter()
+            .map(|(parts, it)| (parts.iter().map(|(part, _)| *part).collect(), &*it.says))
+            .collect::<Vec<(Vec<_>, _)>>();
+        let expected = [
+            (vec!["ship", "charge"], "its reserved concurrency is 0"),
+            (vec!["email"], "no destination"),
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]

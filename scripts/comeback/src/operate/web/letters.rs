@@ -22,7 +22,7 @@ use crate::{
         dead_letters::rules::{GroupBy, Letter, Listed, Selection, look},
         web::rules::indented,
     },
-    text::{count, letters, shortened},
+    text::{count, letters, noun, shortened},
     typed::NONE,
 };
 
@@ -180,10 +180,10 @@ fn grouped(groups: &Groups, now: Timestamp) -> Markup {
     };
     html! {
         h2 { "By reason and error" }
-        div.wide { table {
+        div.wide { table.groups {
             thead {
                 tr {
-                    th { "Reason" } th { "Function" } th { "Error" } th.number { "Letters" }
+                    th { "Reason" } th { "Function or queue" } th { "Error" } th.number { "Letters" }
                     th { "Latest" } th { span.hidden { "Actions" } }
                 }
             }
@@ -192,8 +192,8 @@ fn grouped(groups: &Groups, now: Timestamp) -> Markup {
                     th scope="row" { a href=(format!("/dead?{}", query(key))) { (Untrusted(&key[0])) } }
                     td { (Untrusted(&key[1])) }
                     td { (Untrusted(&key[2])) }
-                    td.number { (count(group.count)) }
-                    td { @if let Some(at) = group.last_at { (until(at, now)) } }
+                    td.number { (count(group.count)) span.unit { " " (noun(group.count, "letter")) } }
+                    td { @if let Some(at) = group.last_at { span.unit { "latest " } (until(at, now)) } }
                     td { a.button data-ask href=(format!("/confirm?{}", query(key).with("do", "redrive"))) {
                         "Redrive…" span.hidden { " " (Untrusted(&key.join(" "))) }
                     } }
@@ -208,7 +208,7 @@ fn table(letters: &[&Listed], now: Timestamp) -> Markup {
         div.wide { table.events {
             thead { tr {
                 td.choose { input type="checkbox" data-all aria-label="select all"; }
-                th { "Given up" } th { "Letter" } th { "Function" } th { "Reason" }
+                th { "Given up" } th { "Letter" } th { "Function or queue" } th { "Reason" }
                 th.number { (term("Attempts", "How often the event was retried before it was given up.")) }
                 th { "Error" }
             } }
@@ -232,7 +232,11 @@ fn row(it: &Listed, now: Timestamp) -> Markup {
             th scope="row" { a href=(format!("/dead/{}", it.message_id)) { (shortened(it.event_id(), ID_MAX)) } }
             td { (Untrusted(&it.target_name().unwrap_or(NONE.into()))) }
             td { (Untrusted(&text(&facts.reason))) }
-            td.number { @if let Some(attempts) = facts.attempts { (attempts) } }
+            td.number {
+                @if let Some(attempts) = facts.attempts {
+                    (attempts) span.unit { " " (noun(attempts.into(), "attempt")) }
+                }
+            }
             td.error {
                 strong { (Untrusted(&shortened(&text(&facts.error_type), MESSAGE_MAX))) }
                 @if let Some(message) = &facts.error_message { " " (Untrusted(&shortened(message, MESSAGE_MAX))) }

@@ -7,7 +7,8 @@ use comeback_core::{
     backoff::{Draw, Jitter},
     error_type::ErrorReport,
     policy::Policy,
-    time::{between, rfc3339},
+    record::Condition,
+    time::{between, later, rfc3339},
 };
 use maud::{Markup, html};
 
@@ -19,13 +20,18 @@ use super::{
 
 use crate::{
     account::names::is_queue,
-    life::Next,
+    aws::connect::Connection,
+    life::{Next, refusal},
     operate::{
         attempts::{Attempted, are_slivers, attempts},
+        doctor::{
+            rules::fix::{Fix, word},
+            shows::command,
+        },
         plot::Axis,
         web::rules::{Event, State, remedy},
     },
-    text::{shortened, span},
+    text::{counted, shortened, span},
 };
 
 /// How many characters of an error type a row of the waterfall has.
@@ -38,20 +44,21 @@ const TICKS_MAX: f64 = 6.0;
 /// What an event does now: `orders · attempt 5 in 2 s`.
 pub fn heading(seen: &Seen, id: &str, now: Timestamp) -> Markup {
     let Some(event) = seen.events.get(id) else { return html! { "An event" } };
-    let attempt = event.retries();
+    let attempt = event.attempt();
     html! {
         (Untrusted(&event.function)) " · "
         @match event.state() {
             State::Waiting => { (events::next(seen, event, now)) },
-            State::AtLambda if event.failures() == 0 => "queued at Lambda",
-            State::AtLambda => { "attempt " (event.failures()) " is queued at Lambda" },
+            State::AtLambda if attempt == 0 => "queued at Lambda",
+            State::AtLambda => { "attempt " (attempt) " is queued at Lambda" },
             State::Running if attempt == 0 => "runs",
             State::Running => { "attempt " (attempt) " runs" },
+            State::Queued if event.not_run().is_some() => "not run, queued for a retry",
             State::Queued => "failed, queued for a retry",
             State::Retried => { "attempt " (attempt) " was made" },
             State::Succeeded if attempt == 0 => "succeeded in the first run",
             State::Succeeded => { "succeeded in attempt " (attempt) },
-            State::GivenUp => { "given up after " (attempt) @if attempt == 1 { " attempt" } @else { " attempts" } },
+            State::GivenUp => { "given up after " (counted(attempt.saturating_sub(1) as u64, "attempt")) },
             State::Unknown => "no result is known",
         }
     }
@@ -62,6 +69,7 @@ pub fn life(
     seen: &Seen,
     id: &str,
     policy: Option<&Policy>,
+    connection: &Connection,
     params: &Params,
     now: Timestamp,
 ) -> Markup {
@@ -111,6 +119,7 @@ pub fn life(
             State::AtLambda | State::Running | State::Queued | State::Retried | State::Succeeded | State::Unknown => {}
         }
         (obstacle(event, now))
+        (refused(seen, event, connection, now))
         (waterfall(seen, event, policy, params, now))
     }
 }
@@ -128,6 +137,36 @@ fn obstacle(event: &Event, now: Timestamp) -> Markup {
             }
             @if let Some(error) = error { p { q { (Untrusted(error)) } } }
             p { (remedy(error.unwrap_or_default())) }
+        } }
+    }
+}
+
+/// That Lambda refuses to run the event's function, since when, and what to type.
+fn refused(seen: &Seen, event: &Event, connection: &Connection, now: Timestamp) -> Markup {
+    let is_waiting = matches!(event.state(), State::Waiting | State::Queued);
+    let Some(condition) = event.not_run().filter(|_| is_waiting) else { return html! {} };
+    let name = &event.function;
+    // A reservation is of a function, not of its versions and aliases.
+    let function = name.split(':').next().unwrap_or(name);
+    let since = seen.events.refused_since(name).filter(|_| condition == Condition::PAUSED);
+    html! {
+        div.notice.waits role="status" { div {
+            p { strong { "It has not run" } ". " (Untrusted(&refusal(condition))) "." }
+            @if let Some(since) = since {
+                p {
+                    "Lambda has refused all events of " (Untrusted(name)) " for "
+                    (span(between(since, now).as_secs_f64().floor())) ", since " (rfc3339(since))
+                    ". Nothing failed in the function, and no attempt is counted. Each event is tried again \
+                    after at most 15 minutes. To let it run again:"
+                }
+                @let fix = Fix::ByHand(format!("aws lambda delete-function-concurrency --function-name {}", word(function)));
+                div.copy {
+                    pre #refused-fix tabindex="0" { (Untrusted(&command(&fix, connection))) }
+                    button type="button" data-copy="refused-fix" { "Copy" span.hidden { " the command" } }
+                }
+            } @else if condition == Condition::PAUSED {
+                p { (Untrusted(name)) " runs again. This event is tried again when it is due." }
+            }
         } }
     }
 }
@@ -168,12 +207,15 @@ fn waterfall(
     let axis = if is_log { Axis::log_time(end) } else { Axis::time(end, TICKS_MAX) };
     let time = Time(event.began, axis);
     let [(_, is), (other, name)] = if is_log { [LOG, LINEAR] } else { [LINEAR, LOG] };
-    let chosen = params.number::<u32>("run");
-    let rows = &all[all.len().saturating_sub(ROWS_MAX)..];
+    let chosen = params.number::<usize>("run");
+    let hidden = all.len().saturating_sub(ROWS_MAX);
+    let has_not_run = all.iter().any(|it| it.not_run.is_some());
     html! {
-        @if rows.len() < all.len() { p.faint { "The latest " (rows.len()) " of " (all.len()) " runs." } }
+        @if hidden > 0 { p.faint { "The latest " (ROWS_MAX) " of " (all.len()) " runs." } }
         div.legend {
             span.key.bad { "failed run" } span.key.good { "successful run" }
+            @if has_not_run { span.key.refused { "not run" } }
+            span.key.queued { "queued at Lambda" }
             span.key.passed { "waited" } span.key.wait { "still to wait" } span.key.due { "due" }
             span.scale {
                 "Time since the first run, " (is) ". "
@@ -187,13 +229,13 @@ fn waterfall(
                     text x=(percent(at)) y="14" { @if at == 0.0 && !is_log { "0" } @else { (name) } }
                 } }
             }
-            @for it in rows {
+            @for (nth, it) in all.iter().enumerate().skip(hidden) {
                 @let label = if it.attempt == 0 { "first run".to_owned() } else { format!("attempt {}", it.attempt) };
-                @let is_last = all.last().is_some_and(|last| last.attempt == it.attempt);
-                li id=(format!("run-{}", it.attempt)) {
-                    a href=(format!("?{}#panel", params.with("run", &it.attempt.to_string()).with("payload", "")))
-                        aria-current=[(chosen == Some(it.attempt)).then_some("true")]
-                        aria-describedby=(format!("tip-{}", it.attempt)) {
+                @let is_last = nth + 1 == all.len();
+                li id=(format!("run-{nth}")) {
+                    a href=(format!("?{}#panel", params.with("run", &nth.to_string()).with("payload", "")))
+                        aria-current=[(chosen == Some(nth)).then_some("true")]
+                        aria-describedby=(format!("tip-{nth}")) {
                         span.label { (label) }
                         svg width="100%" height="32" aria-hidden="true" {
                             @for (at, _) in time.1.ticks() {
@@ -204,7 +246,7 @@ fn waterfall(
                         }
                         span.result { (result(seen, event, it, is_last, now)) }
                     }
-                    div.tip id=(format!("tip-{}", it.attempt)) role="tooltip" { (tip(event, it, policy)) }
+                    div.tip id=(format!("tip-{nth}")) role="tooltip" { (tip(event, it, policy)) }
                 }
             }
         }
@@ -221,7 +263,12 @@ fn bars(event: &Event, it: &Attempted, is_last: bool, time: &Time, now: Timestam
         let (from, to) = (time.at(from), time.at(to));
         html! { rect class=(class) x=(percent(from)) y="9" height="14" rx="2" width=(percent((to - from).max(0.6))) {} }
     };
-    let is_running = is_last && event.running.is_some();
+    let running = event.running.as_ref().filter(|_| is_last);
+    let request_id = running.map(|it| &**it).or(it.request_id.as_deref());
+    let started = event.started.iter().find(|(run, _)| Some(&**run) == request_id);
+    let started = started.map(|(_, at)| *at);
+    // Until it has started it was queued. Without a report of that, nobody knows how long it ran.
+    let ran_from = |until: Timestamp| started.unwrap_or(until).max(it.began);
     html! {
         @if let Some(wait) = it.wait {
             @let from = it.ended.unwrap_or(wait.from);
@@ -234,10 +281,20 @@ fn bars(event: &Event, it: &Attempted, is_last: bool, time: &Time, now: Timestam
                 line.due x1=(x) x2=(x) y1="6" y2="26" {}
             }
         }
+        @let queued_until = match (it.ended, &it.not_run) {
+            (Some(ended), Some(_)) => ended,
+            (Some(ended), None) => ran_from(ended),
+            (None, _) if running.is_some() => ran_from(now),
+            (None, _) if is_last && event.queued.is_some() => now,
+            (None, _) => it.began,
+        };
+        @if queued_until > it.began { (bar("queued", it.began, queued_until)) }
         @match it.ended {
-            Some(ended) if it.error.is_some() => (bar("bad", it.began, ended)),
-            Some(ended) => (bar("good", it.began, ended)),
-            None => (bar("busy", it.began, if is_running { now } else { it.began })),
+            Some(ended) if it.not_run.is_some() => (bar("refused", ended, ended)),
+            Some(ended) if it.error.is_some() => (bar("bad", ran_from(ended), ended)),
+            Some(ended) => (bar("good", ran_from(ended), ended)),
+            None if is_last && event.queued.is_some() => {}
+            None => (bar("busy", queued_until, if running.is_some() { now } else { queued_until })),
         }
         @for note in it.notes.iter().filter(|note| note.blocks) {
             text.bad x=(percent(time.at(note.at))) y="21" dx="-3" { "!" }
@@ -254,17 +311,24 @@ fn result(seen: &Seen, event: &Event, it: &Attempted, is_last: bool, now: Timest
         return html! {
             @if is_last && event.running.is_some() {
                 span.busy { "runs" }
+            } @else if is_last && event.queued.is_some() {
+                span.faint { "queued at Lambda" }
             } @else {
                 span.faint { "runs, or has succeeded" }
             }
         };
     };
     let took = span(between(it.began, ended).as_secs_f64());
-    let Some((error_type, _)) = &it.error else {
-        return html! { span.good { "✓ " (took) } };
+    let ended = match (&it.error, &it.not_run) {
+        (_, Some(_)) => html! { span { "⊘ not run" } },
+        (Some((error_type, _)), None) => {
+            let error_type = error_type.as_deref().unwrap_or("failed");
+            html! { span.bad { "✗ " (Untrusted(&shortened(error_type, ERROR_MAX))) } }
+        }
+        (None, None) => return html! { span.good { "✓ " (took) } },
     };
     html! {
-        span.bad { "✗ " (Untrusted(&shortened(error_type.as_deref().unwrap_or("failed"), ERROR_MAX))) } " "
+        (ended) " "
         @match (&it.given_up, it.wait) {
             (Some((_, reason)), _) => strong { "given up: " (Untrusted(reason)) },
             (None, Some(wait)) if is_last && matches!(event.next(), Next::Waits { .. }) => {
@@ -288,6 +352,7 @@ fn tip(event: &Event, it: &Attempted, policy: Option<&Policy>) -> Markup {
             @if let Some(late) = it.late_ms { ", " (span(late as f64 / 1000.0)) " after it was due" }
             @if let Some(ended) = it.ended { ", ended " (after(ended)) }
         }
+        @if let Some(condition) = &it.not_run { p { strong { (Untrusted(&refusal(condition))) } } }
         @if let Some((error_type, message)) = &it.error {
             p { strong { (Untrusted(error_type.as_deref().unwrap_or("no error type"))) }
                 @if let Some(message) = message { br; q { (Untrusted(message)) } } }
@@ -297,8 +362,7 @@ fn tip(event: &Event, it: &Attempted, policy: Option<&Policy>) -> Markup {
                 "then waits " (span(between(wait.from, wait.until).as_secs_f64()))
                 @if let Some(due) = wait.due_at { ", due at " (rfc3339(due)) }
                 @if wait.again > 0 {
-                    "; came back " (wait.again) @if wait.again == 1 { " time" } @else { " times" }
-                    " before"
+                    "; came back " (counted(wait.again.into(), "time")) " before"
                 }
             }
             (drawn(it, policy))
@@ -312,8 +376,15 @@ fn tip(event: &Event, it: &Attempted, policy: Option<&Policy>) -> Markup {
     }
 }
 
-/// The delay that the jitter drew, and its range, computed with the handler's own code.
+/// How far a due time may be from a draw that made it: the handler's log and the failure record have other clocks.
+const DRAW_SLACK: Duration = Duration::from_secs(1);
+
+/// The delay that the jitter drew, and its range, computed with the handler's own code. Nothing if something else made
+/// the wait: a refusal of Lambda, or the time that the function asked for.
 fn drawn(it: &Attempted, policy: Option<&Policy>) -> Markup {
+    if it.not_run.is_some() {
+        return html! { p.faint { "No attempt is counted, and the policy's backoff doesn't apply." } };
+    }
     let next = it.attempt + 1;
     let (Some(policy), Some(nth), Some(request)) = (policy, Attempt::new(next), &it.request_id)
     else {
@@ -329,6 +400,12 @@ fn drawn(it: &Attempted, policy: Option<&Policy>) -> Markup {
         Jitter::None => ceiling,
     };
     let value = policy.delay(nth, Draw::seeded(request, next));
+    let due = it.wait.and_then(|wait| wait.due_at);
+    let is_own =
+        it.ended.zip(due).is_none_or(|(ended, due)| due <= later(ended, value + DRAW_SLACK));
+    if !is_own {
+        return html! {};
+    }
     let text = |it: Duration| span(it.as_secs_f64());
     html! {
         p.faint {

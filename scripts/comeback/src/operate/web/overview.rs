@@ -22,7 +22,7 @@ use crate::{
         },
         web::rules::{Counts, PARTS, Pulse, Range, Standing, shared_out},
     },
-    text::{count, counted, span},
+    text::{count, counted, noun, span},
 };
 
 const EVENTS: usize = 10;
@@ -91,12 +91,13 @@ fn band(seen: &Seen, rows: &[Row], is_local: bool, now: Timestamp) -> Markup {
     let queues: BTreeMap<_, _> = snapshot.functions.iter().map(|it| (&it.queue, it)).collect();
     let sum = |of: fn(&Facts) -> u64| queues.values().map(|it| of(it)).sum::<u64>();
     let delayed = sum(|it| it.delayed);
+    let is_refused = rows.iter().any(|it| it.facts.refuses);
     html! {
         ol.loop aria-label="Where the events that failed are: the numbers add up" {
             li { (targets(rows, all.first_runs())) }
             li {
-                (number(all.failed())) @if all.failed() == 1 { "event failed" } @else { "events failed" }
-                small { "at least once" @if seen.events.has_forgotten() { ", of the latest that this page keeps" } }
+                (number(all.failed())) (noun(all.failed(), "event")) " failed"
+                small { "at least once" @if is_refused { ", or were refused by Lambda" } @if seen.events.has_forgotten() { ", of the latest that this page keeps" } }
             }
             li.equals {
                 (number(all.waiting()))
@@ -171,10 +172,10 @@ fn targets(rows: &[Row], first_runs: u64) -> Markup {
     let some_fail = those(FunctionState::SomeFail);
     html! {
         @if functions > 0 || queues == 0 {
-            strong { (count(functions)) } @if functions == 1 { " function" } @else { " functions" }
+            strong { (count(functions)) } " " (noun(functions, "function"))
         }
         @if functions > 0 && queues > 0 { ", " }
-        @if queues > 0 { strong { (count(queues)) } @if queues == 1 { " queue" } @else { " queues" } }
+        @if queues > 0 { strong { (count(queues)) } " " (noun(queues, "queue")) }
         small {
             @match (failing, some_fail) {
                 (0, 0) => "none is failing",
@@ -185,8 +186,7 @@ fn targets(rows: &[Row], first_runs: u64) -> Markup {
                 },
             }
             @if first_runs > 0 {
-                ", " (count(first_runs)) " first " @if first_runs == 1 { "run" } @else { "runs" }
-                " queued at Lambda"
+                ", " (counted(first_runs, "first run")) " queued at Lambda"
             }
         }
     }
@@ -224,11 +224,11 @@ fn functions(
             div.wide { table.functions {
                 colgroup {
                     col.name; col.pill; col.runs; col.share; col.sum; col.lambda;
-                    @if is_local { col.sum; } col.sum; col.time; col.time;
+                    @if is_local { col.sum; } col.sum; col.time;
                     @if has_register { col.act; }
                 }
                 thead { tr {
-                    th { "Function" } th { "State" }
+                    th { "Function or queue" } th { "State" }
                     th { span.key.failed { "failures" } " " span.key.retried { "retries" } (time_axis(range)) }
                     th.number {
                         @if is_local {
@@ -243,7 +243,7 @@ fn functions(
                     th.number { "Waiting" }
                     @if is_local { th.number { "At Lambda" } th.number { "Back" } } @else { th.number { "Retried" } }
                     th.number { "Given up" }
-                    th { "Oldest wait" } th { "Next due" }
+                    th { "Next due" }
                     @if has_register { th { span.hidden { "Actions" } } }
                 } }
                 tbody {
@@ -305,13 +305,12 @@ fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Ti
             }
             @if is_local { (number(standing.back(), "back")) }
             (number(standing.given_up(), "given up"))
-            td {
+            td.due {
+                @if let Some(at) = standing.next { span.unit { "next " } (attempt_at(at, now)) }
                 @if let Some(oldest) = standing.oldest {
-                    span.unit { "the oldest for " }
-                    (span(between(oldest, at).as_secs_f64().floor()))
+                    small { "oldest " (span(between(oldest, at).as_secs_f64().floor())) }
                 }
             }
-            td { @if let Some(at) = standing.next { span.unit { "next " } (attempt_at(at, now)) } }
             @if has_register {
                 td { @if !facts.queue.is_empty() {
                     a.button data-ask href=(format!("/confirm?{order}")) {

@@ -94,8 +94,10 @@ pub fn page_of(live: &Shared, path: &str, params: &Params, now: Timestamp) -> Op
             let id = events::id_of(id);
             let function = life::function_of(&live.seen(), &id);
             let policy = function.and_then(|function| live.policy(&function));
+            let connection = live.cloud().ok().map(|cloud| cloud.connection.clone());
+            let connection = connection.unwrap_or_default();
             let seen = live.seen();
-            let life = life::life(&seen, &id, policy.as_ref(), params, now);
+            let life = life::life(&seen, &id, policy.as_ref(), &connection, params, now);
             let heading = life::heading(&seen, &id, now);
             Some(Page { title: "An event".to_owned(), heading, parts: vec![("life", life)] })
         }

@@ -20,7 +20,8 @@ use crate::{
         runs::{self, body},
     },
     failure::Failure,
-    operate::attempts::attempts,
+    life::refusal,
+    operate::{attempts::attempts, web::rules::State},
 };
 
 pub struct Run {
@@ -42,7 +43,8 @@ pub async fn runs(live: &Live, id: &str) -> Result<Runs, Failure> {
     let local = live.cloud()?.connection.local.clone().flatten().unwrap_or_default();
     let (mut journal, mut reader) = (Journal::of(&local), Reader::default());
     let (mut runs, mut texts) = (Vec::<Run>::new(), Texts::default());
-    let mut first = None;
+    // What Lambda has accepted, and perhaps will not run.
+    let (mut first, mut accepted) = (None, None);
     loop {
         let entries = journal.next(Duration::ZERO).await.map_err(Failure::Journal)?;
         if entries.is_empty() {
@@ -55,7 +57,16 @@ pub async fn runs(live: &Live, id: &str) -> Result<Runs, Failure> {
                 texts.hold(entry);
             }
             for Activity { kind, .. } in activities {
-                if let Kind::Started(run) = &kind
+                if let Kind::Accepted(run) = &kind
+                    && *run.event_id == *id
+                {
+                    accepted = texts.of(run, entry).payload;
+                } else if let Kind::GivenUpByLambda { run: Some(run), .. } = &kind
+                    && *run.event_id == *id
+                {
+                    let payload = accepted.take().unwrap_or_default();
+                    runs.push(Run { attempt: run.attempt, payload, response: None });
+                } else if let Kind::Started(run) = &kind
                     && *run.event_id == *id
                 {
                     let payload = texts.of(run, entry).payload.unwrap_or_default();
@@ -110,7 +121,8 @@ impl Texts {
 
 fn text(entry: &Entry) -> Text {
     let text = |json: &Option<Box<RawValue>>| json.as_ref().map(|it| it.get().to_owned());
-    Text { payload: text(&entry.payload), response: text(&entry.response) }
+    let payload = text(&entry.payload).or_else(|| text(&entry.event));
+    Text { payload, response: text(&entry.response) }
 }
 
 /// The stack trace of an error, in the members that Lambda's runtimes use.
@@ -125,26 +137,29 @@ struct Trace {
 pub fn panel(live: &Live, id: &str, runs: &Result<Runs, Failure>, params: &Params) -> Markup {
     let seen = live.seen();
     let all = seen.events.get(id).map(|it| attempts(it.began, &it.steps)).unwrap_or_default();
-    let last = all.iter().rev().find(|it| it.ended.is_some()).or(all.last());
-    let chosen = params.number::<u32>("run");
-    let it = all.iter().find(|it| Some(it.attempt) == chosen).or(last);
-    let Some(it) = it else { return html! {} };
+    let last = all.iter().rposition(|it| it.ended.is_some()).or(all.len().checked_sub(1));
+    let chosen = params.number::<usize>("run");
+    let nth = chosen.filter(|nth| *nth < all.len()).or(last);
+    let Some((nth, it)) = nth.and_then(|nth| Some((nth, all.get(nth)?))) else { return html! {} };
     let run = runs.iter().flat_map(|it| &it.runs).find(|run| run.attempt == it.attempt);
     let function = seen.events.get(id).map_or("", |event| &event.function);
     let response = run.and_then(|run| run.response.as_deref());
     let trace: Trace = response.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
-    let query = params.with("run", &it.attempt.to_string()).with("payload", "show");
+    let query = params.with("run", &nth.to_string()).with("payload", "show");
+    let is_letter = seen.events.get(id).is_some_and(|event| event.state() == State::GivenUp);
     html! {
         section.card #panel aria-labelledby="panel-title" {
             h2 #panel-title { @if it.attempt == 0 { "The first run" } @else { "Attempt " (it.attempt) } }
-            @match (&it.error, it.ended) {
+            @if let Some(condition) = &it.not_run {
+                p { strong { "Not run. " } (Untrusted(&refusal(condition))) "." }
+            } @else { @match (&it.error, it.ended) {
                 (Some((error_type, message)), _) => {
                     p { strong.bad { (Untrusted(error_type.as_deref().unwrap_or("no error type"))) } }
                     @if let Some(message) = message { p { q { (Untrusted(message)) } } }
                 },
                 (None, Some(_)) => p { strong.good { "succeeded" } },
                 (None, None) => p.faint { "It has not ended yet, as far as is known." },
-            }
+            } }
             @if !trace.lines.is_empty() {
                 h3 { "Stack trace" }
                 pre tabindex="0" { @for line in &trace.lines {
@@ -154,9 +169,8 @@ pub fn panel(live: &Live, id: &str, runs: &Result<Runs, Failure>, params: &Param
             }
             h3 { "Payload" }
             @match (run, runs) {
-                _ if !live.is_local() => p.faint {
-                    "AWS shows no payload of an event that waits. That of a dead letter is in its letter."
-                },
+                _ if !live.is_local() && is_letter => p.faint { "The dead letter has it." },
+                _ if !live.is_local() => p.faint { "AWS shows no payload of an event that was not given up." },
                 (_, Err(failure)) => p.notice.bad { (Untrusted(&failure.to_string())) },
                 (Some(run), _) if params.get("payload").is_some() => pre tabindex="0" { (readable(&run.payload)) },
                 (Some(_), _) => p { a.button href=(format!("?{query}#panel")) { "Show the payload" } },
@@ -165,12 +179,12 @@ pub fn panel(live: &Live, id: &str, runs: &Result<Runs, Failure>, params: &Param
                 },
                 (None, _) if is_queue(function) => p.faint {
                     "The local cloud has not seen this run: the consumer of " (Untrusted(function))
-                    " is a program of your own, or it did not receive the message. A dead letter has the \
-                    message's payload."
+                    " is a program of your own, or it did not receive the message."
+                    @if is_letter { " The dead letter has the message's payload." }
                 },
                 (None, _) => p.faint {
-                    "The local cloud has not run this: the failure came from elsewhere. A dead letter has \
-                    its payload."
+                    "The local cloud has not run this: the failure came from elsewhere."
+                    @if is_letter { " The dead letter has its payload." }
                 },
             }
         }

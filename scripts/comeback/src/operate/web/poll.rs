@@ -100,6 +100,11 @@ impl Live {
         let letters = self.dead_letters().await.map(|queue| queue.visible + queue.hidden);
         let at = (self.now)();
         let mut seen = self.seen();
+        if !self.is_local() {
+            // In an account nobody reports the runs that end the refusals.
+            let runs = facts.iter().filter(|it| it.succeeds && !it.refuses);
+            runs.for_each(|it| seen.events.runs_again(&target_name(&it.function)));
+        }
         let mut standings = seen.events.standings();
         // Events of a paused function come back after the pause, whatever their due times.
         for it in facts.iter().filter(|it| it.paused_since.is_some()) {

@@ -23,8 +23,12 @@ const LATE_MAX: Duration = Duration::from_mins(15);
 pub fn of_life(life: Life) -> Option<Entry> {
     let Next::Waits { until } = life.next else { return None };
     let first = life.steps.first()?;
-    let last = life.steps.iter().rfind(|step| matches!(step.what, StepKind::Failed { .. }))?;
-    let StepKind::Failed { error_type, .. } = &last.what else { return None };
+    let last = life.steps.iter().rfind(|step| step.what.is_failure())?;
+    let error_type = if let StepKind::Failed { error_type, .. } = &last.what {
+        error_type.clone()
+    } else {
+        None
+    };
     Some(Entry {
         // The log has no payload, so this is not the key of its item.
         key: Key { id: life.function.clone()?, run: last.request_id.clone() },
@@ -34,7 +38,7 @@ pub fn of_life(life: Life) -> Option<Entry> {
         attempt: last.attempt.unwrap_or_default(),
         due: until,
         first_failure: first.at,
-        error_type: error_type.clone(),
+        error_type,
         error_message: None,
         policy: life.steps.last().and_then(|step| step.policy.clone()),
         receipt_handle: None,

@@ -57,6 +57,8 @@ pub struct Event {
     pub running: Option<Arc<str>>,
     /// The time of the first report about the event.
     pub began: Timestamp,
+    /// When each run has started, by its request id. Only the local cloud reports this.
+    pub started: Vec<(Arc<str>, Timestamp)>,
 }
 
 impl Event {
@@ -68,7 +70,7 @@ impl Event {
             return State::AtLambda;
         }
         // The last decision is older than a failure after it.
-        if self.last_step().is_some_and(|step| matches!(step.what, StepKind::Failed { .. })) {
+        if self.last_step().is_some_and(|step| step.what.is_failure()) {
             return State::Queued;
         }
         match self.next() {
@@ -92,14 +94,14 @@ impl Event {
     }
 
     pub(super) fn place(&self) -> Place {
-        let has_failed = |step: &Step| matches!(step.what, StepKind::Failed { .. });
-        (self.steps.iter().any(has_failed), self.state())
+        (self.has_failed(), self.state())
     }
 
     /// What has kept the handler from acting on the last failure, the latest first.
     pub fn obstacles(&self) -> impl Iterator<Item = (Timestamp, &str, Option<&str>)> {
         let is_handled = |step: &&Step| match step.what {
             StepKind::Failed { .. }
+            | StepKind::NotRun { .. }
             | StepKind::Succeeded
             | StepKind::Retried { .. }
             | StepKind::GivenUp { .. } => true,
@@ -111,6 +113,7 @@ impl Event {
                 Some((step.at, said.as_str(), error.as_deref()))
             }
             StepKind::Failed { .. }
+            | StepKind::NotRun { .. }
             | StepKind::Succeeded
             | StepKind::Waits { .. }
             | StepKind::Retried { .. }
@@ -125,26 +128,54 @@ impl Event {
         (self.state() == State::Waiting).then_some(until)
     }
 
+    fn last_failure(&self) -> Option<&Step> {
+        self.steps.iter().rfind(|step| step.what.is_failure())
+    }
+
+    /// The type and the message of the last error. What was not run has none.
     pub fn error(&self) -> (Option<&str>, Option<&str>) {
-        let failed = self.steps.iter().rev().find_map(|step| {
-            let StepKind::Failed { error_type, error_message } = &step.what else { return None };
-            Some((error_type.as_deref(), error_message.as_deref()))
-        });
-        failed.unwrap_or_default()
+        match self.last_failure().map(|step| &step.what) {
+            Some(StepKind::Failed { error_type, error_message }) => {
+                (error_type.as_deref(), error_message.as_deref())
+            }
+            _ => (None, None),
+        }
     }
 
-    /// When it failed first.
+    /// Why Lambda did not run it, if that is the last that is known of its runs.
+    pub fn not_run(&self) -> Option<&str> {
+        let StepKind::NotRun { condition } = &self.last_failure()?.what else { return None };
+        Some(condition)
+    }
+
+    /// When it first failed, or was not run.
     pub fn failed_at(&self) -> Option<Timestamp> {
-        let failed = self.steps.iter().find(|it| matches!(it.what, StepKind::Failed { .. }));
-        failed.map(|step| step.at)
+        self.steps.iter().find(|step| step.what.is_failure()).map(|step| step.at)
     }
 
+    /// Whether the handler has been told of it: a run has failed, or was not made.
+    pub fn has_failed(&self) -> bool {
+        self.failed_at().is_some()
+    }
+
+    /// How many of its runs failed.
     pub fn failures(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step.what, StepKind::Failed { .. })).count()
     }
 
-    pub fn retries(&self) -> usize {
-        self.steps.iter().filter(|step| matches!(step.what, StepKind::Retried { .. })).count()
+    /// How often Lambda did not run it.
+    pub fn refusals(&self) -> usize {
+        self.steps.iter().filter(|step| matches!(step.what, StepKind::NotRun { .. })).count()
+    }
+
+    /// The attempt that the last failure has led to; 0 if none is known. One that was not run is made again.
+    pub fn attempt(&self) -> usize {
+        let is_retry = |step: &&Step| matches!(step.what, StepKind::Retried { .. });
+        let Some(nth) = self.steps.iter().rposition(|step| step.what.is_failure()) else {
+            return 0;
+        };
+        let by_count = || self.steps[..nth].iter().filter(is_retry).count() + 1;
+        self.steps[nth].attempt.map_or_else(by_count, |attempt| attempt as usize)
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::{Timestamp, register::Entry, time::earlier};
+use comeback_core::{Timestamp, record::Condition, register::Entry, time::earlier};
 
 use super::{
     event::{Event, EventFilter},
@@ -52,6 +52,8 @@ pub struct Events {
     standings: BTreeMap<String, Standing>,
     /// Counts of each function, by second and by minute.
     counted: BTreeMap<String, [BTreeMap<i64, Counts>; 2]>,
+    /// Since when Lambda has refused to run the events of a function.
+    refused: BTreeMap<String, Timestamp>,
     /// The events of runs, and the lines about each run whose event is not known yet.
     runs: EventsOfRuns<Line>,
 }
@@ -106,7 +108,17 @@ impl Events {
         self.change(&run.event_id, function, at, |event| {
             event.queued.take_if(|queued| *queued == run.request_id);
             event.running = Some(Arc::clone(&run.request_id));
+            event.started.push((Arc::clone(&run.request_id), at));
         });
+    }
+
+    /// Since when Lambda has refused to run the events of a function, if it still does as far as is known.
+    pub fn refused_since(&self, function: &str) -> Option<Timestamp> {
+        self.refused.get(function).copied()
+    }
+
+    pub fn runs_again(&mut self, function: &str) {
+        self.refused.remove(function);
     }
 
     /// Records that Lambda gave an event up: this run was not made, or it was the last one. The event is lost if
@@ -124,19 +136,19 @@ impl Events {
             return;
         }
         self.change(id, "", at, |event| {
-            let mut add = |attempt, request_id: &str, what| {
-                let request_id = request_id.to_owned();
-                event.steps.push(Step { at, attempt, request_id, policy: None, what });
-            };
             if let Some(Run { request_id, attempt, .. }) = run {
                 event.queued.take_if(|queued| queued == request_id);
-                let error_type = Some(condition.to_owned());
-                let failed = StepKind::Failed { error_type, error_message: None };
-                add(Some(attempt.saturating_add(1)), request_id, failed);
+                let next = match condition {
+                    Condition::PAUSED => (*attempt).max(1),
+                    _ => attempt.saturating_add(1),
+                };
+                let what = StepKind::NotRun { condition: condition.to_owned() };
+                fails(event, request_id, at, next, what);
             }
             if is_lost {
                 let reason = format!("lost, because Lambda sends its failure nowhere: {condition}");
-                add(None, id, StepKind::GivenUp { reason });
+                let (what, request_id) = (StepKind::GivenUp { reason }, id.to_owned());
+                event.steps.push(Step { at, attempt: None, request_id, policy: None, what });
             }
         });
     }
@@ -156,18 +168,7 @@ impl Events {
                     (attempt.saturating_add(1), StepKind::Failed { error_type, error_message })
                 }
             };
-            // The handler may have logged the failure before, without its message.
-            let logged = event.steps.iter_mut().find(|step| {
-                *step.request_id == **request_id && matches!(step.what, StepKind::Failed { .. })
-            });
-            match logged {
-                Some(step) => step.what = what,
-                None => {
-                    let request_id = request_id.to_string();
-                    let attempt = Some(attempt);
-                    event.steps.push(Step { at, attempt, request_id, policy: None, what });
-                }
-            }
+            fails(event, request_id, at, attempt, what);
         });
     }
 
@@ -183,9 +184,7 @@ impl Events {
         let id = self.runs.event(entry.request_id(), Some(&entry.event_id));
         let id = id.unwrap_or_default().to_owned();
         self.change(&id, &entry.target, entry.first_failure, |event| {
-            let last =
-                event.steps.iter_mut().rfind(|it| matches!(it.what, StepKind::Failed { .. }));
-            match last {
+            match event.steps.iter_mut().rfind(|it| it.what.is_failure()) {
                 Some(Step { request_id, what: StepKind::Failed { error_message, .. }, .. })
                     if *request_id == entry.request_id() =>
                 {
@@ -218,6 +217,22 @@ impl Events {
             let counted = self.counted.entry(event.function.clone()).or_default();
             event.steps[known..].iter().for_each(|step| count_step(counted, step));
         }
+        for step in &event.steps[known..] {
+            match &step.what {
+                StepKind::NotRun { condition } if condition == Condition::PAUSED => {
+                    self.refused.entry(event.function.clone()).or_insert(step.at);
+                }
+                StepKind::Failed { .. } | StepKind::Succeeded => {
+                    self.refused.remove(&event.function);
+                }
+                StepKind::NotRun { .. }
+                | StepKind::Waits { .. }
+                | StepKind::Retried { .. }
+                | StepKind::GivenUp { .. }
+                | StepKind::Dropped
+                | StepKind::Trouble { .. } => {}
+            }
+        }
         move_late_retry(&mut event.steps);
         if let Some(standing) = self.standings.get_mut(&event.function) {
             standing.moves(Some(place), Some(event.place()));
@@ -237,6 +252,7 @@ impl Events {
             queued: None,
             running: None,
             began: at,
+            started: Vec::new(),
         };
         let standing = self.standings.entry(event.function.clone()).or_default();
         standing.moves(None, Some(event.place()));
@@ -329,7 +345,7 @@ impl Events {
             }
             let nth = wanted.iter().position(|(function, _)| *function == event.function);
             let Some(nth) = nth.filter(|nth| found[*nth].len() < wanted[*nth].1) else { continue };
-            if event.failures() > 0 {
+            if event.has_failed() {
                 found[nth].push(event);
                 left -= 1;
             }
@@ -381,13 +397,29 @@ pub fn shared_out<T: Copy>(lists: &[Vec<T>], length: usize) -> Vec<T> {
     lists.iter().zip(shares).flat_map(|(list, share)| &list[..share]).copied().collect()
 }
 
+/// Adds what became of a run to the steps of its event. The handler may have logged it before, without its message.
+fn fails(event: &mut Event, request_id: &str, at: Timestamp, attempt: u32, what: StepKind) {
+    let logged =
+        event.steps.iter_mut().find(|step| step.request_id == request_id && step.what.is_failure());
+    match logged {
+        Some(step) => step.what = what,
+        None => {
+            let (attempt, request_id) = (Some(attempt), request_id.to_owned());
+            event.steps.push(Step { at, attempt, request_id, policy: None, what });
+        }
+    }
+}
+
 /// Moves a retry that was reported late before the steps that resulted from it. The handler logs a retry after Lambda
 /// has accepted it. By then, the run may have ended, and its result may already be among the steps.
 fn move_late_retry(steps: &mut [Step]) {
-    let [.., last] = steps else { return };
+    let [.., last] = &*steps else { return };
     let (StepKind::Retried { .. }, Some(attempt)) = (&last.what, last.attempt) else { return };
+    let request_id = last.request_id.clone();
     let is_later = |step: &Step| match &step.what {
         StepKind::Succeeded => step.attempt == Some(attempt),
+        // The attempt that was not run is made again.
+        StepKind::NotRun { .. } => step.request_id != request_id,
         StepKind::Failed { .. }
         | StepKind::Waits { .. }
         | StepKind::Trouble { .. }
@@ -434,9 +466,13 @@ mod tests {
             let down = || Some((Some("Down".to_owned()), "503".to_owned()));
             match words[1] {
                 "accepted" => events.accepted(&run, "orders", at(second)),
-                "refused" => {
-                    events.given_up_by_lambda(request, Some(&run), at(second), "Paused", false)
-                }
+                "refused" => events.given_up_by_lambda(
+                    request,
+                    Some(&run),
+                    at(second),
+                    Condition::PAUSED,
+                    false,
+                ),
                 "lost" => events.given_up_by_lambda(request, None, at(second), "Spent", true),
                 "starts" => events.started(&run, "orders", at(second)),
                 "fails" => events.ended(&run, at(second), down()),
@@ -473,9 +509,21 @@ mod tests {
             (
                 "0 starts a, 1 fails a, 2 waits a, 4 accepted b, 4 retried a, 5 refused b, 6 waits b",
                 State::Waiting,
-                "failed waits retried failed waits",
+                "failed waits retried refused waits",
             ),
-            ("0 accepted a, 1 refused a", State::Queued, "failed"),
+            ("0 accepted a, 1 refused a", State::Queued, "refused"),
+            // The lines of the handler that were read together with Lambda's reports come before these.
+            ("1 waits a, 0 accepted a, 1 refused a", State::Waiting, "refused waits"),
+            (
+                "0 accepted a, 1 refused a, 2 waits a, 9 retried a, 9 waits b, 9 accepted b, 9 refused b",
+                State::Waiting,
+                "refused waits retried refused waits",
+            ),
+            (
+                "0 accepted a, 1 refused a, 2 waits a, 9 accepted b, 9 refused b, 9 retried a",
+                State::Queued,
+                "refused waits retried refused",
+            ),
             ("0 starts a, 1 fails a, 1 lost a", State::GivenUp, "failed other"),
             // The decision to retry is older than the run b.
             (
@@ -494,6 +542,7 @@ mod tests {
             let event = events.get("a").unwrap();
             let names = event.steps.iter().map(|step| match step.what {
                 StepKind::Failed { .. } => "failed",
+                StepKind::NotRun { .. } => "refused",
                 StepKind::Waits { .. } => "waits",
                 StepKind::Retried { .. } => "retried",
                 StepKind::Succeeded => "succeeded",
@@ -508,7 +557,7 @@ mod tests {
             told("0 starts a, 1 fails a, 2 waits a, 4 retried a, 4 starts b, 5 succeeds b");
         let event = events.get("a").unwrap();
         assert_eq!(event.error(), (Some("Down"), Some("503")));
-        assert_eq!((event.retries(), &*event.function), (1, "orders"));
+        assert_eq!((event.attempt(), &*event.function), (1, "orders"));
         let pulse = events.pulse(None, Range::Minute, at(5));
         let seconds = [0, 1, 2, 3].map(|kind| {
             let has = |nth: &usize| pulse.0[*nth][kind] > 0;
@@ -546,6 +595,24 @@ mod tests {
         let event = events.get("a").unwrap();
         assert_eq!((&*event.function, event.failed_at()), ("orders", Some(at(0))));
         assert_eq!(events.standings()["orders"].failed(), 1);
+    }
+
+    #[test]
+    fn what_lambda_did_not_run_is_no_failed_run_and_says_since_when_it_is_refused() {
+        let facts = |reports: &str| {
+            let events = told(reports);
+            let event = events.get("a").unwrap();
+            let [failed, ..] = events.pulse(None, Range::Hour, at(60)).sum();
+            let since = events.refused_since("orders");
+            (event.failures(), failed, event.refusals(), event.attempt(), since)
+        };
+        let refused =
+            "0 accepted a, 1 refused a, 2 waits a, 9 retried a, 9 accepted b, 9 refused b";
+        assert_eq!(facts(refused), (0, 0, 2, 1, Some(at(1))));
+        let runs = format!("{refused}, 10 waits b, 20 retried b, 20 starts c, 21 succeeds c");
+        assert_eq!(facts(&runs), (0, 0, 2, 1, None));
+        let fails = "0 starts a, 1 fails a, 2 waits a, 9 retried a, 9 accepted b, 9 refused b";
+        assert_eq!(facts(fails), (1, 1, 1, 1, Some(at(9))));
     }
 
     #[test]
@@ -664,7 +731,13 @@ mod tests {
                     1 => events.started(&run, "orders", at),
                     2 => events.ended(&run, at, Some((None, "503".to_owned()))),
                     3 => events.ended(&run, at, None),
-                    4 => events.given_up_by_lambda(&request, Some(&run), at, "Paused", second % 2 == 0),
+                    4 => events.given_up_by_lambda(
+                        &request,
+                        Some(&run),
+                        at,
+                        Condition::PAUSED,
+                        second % 2 == 0,
+                    ),
                     5 => events.line(&line(second, &id, &request, &waits(2))),
                     6 => events.line(&line(second, &id, &request, RETRIED)),
                     _ => events.line(&line(second, &id, &request, GIVEN_UP)),
@@ -672,10 +745,10 @@ mod tests {
                 let all = events.standings();
                 let it = Standing::sum(all.values());
                 let parts = it.waiting() + it.at_lambda() + it.back() + it.given_up();
-                let failed = events.kept.iter().filter(|event| event.failures() > 0).count();
+                let failed = events.kept.iter().filter(|event| event.has_failed()).count();
                 prop_assert_eq!((it.failed(), parts), (failed as u64, failed as u64));
                 let number = |state: State| {
-                    let is_there = |event: &&Event| event.failures() > 0 && event.state() == state;
+                    let is_there = |event: &&Event| event.has_failed() && event.state() == state;
                     events.kept.iter().filter(is_there).count() as u64
                 };
                 prop_assert_eq!(it.waiting(), number(State::Waiting) + number(State::Queued));

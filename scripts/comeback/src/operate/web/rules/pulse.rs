@@ -42,7 +42,10 @@ pub(super) fn count_step(counted: &mut [BTreeMap<i64, Counts>; 2], step: &Step) 
         StepKind::Retried { .. } => 1,
         StepKind::Succeeded => 2,
         StepKind::GivenUp { .. } => 3,
-        StepKind::Waits { .. } | StepKind::Dropped | StepKind::Trouble { .. } => return,
+        StepKind::NotRun { .. }
+        | StepKind::Waits { .. }
+        | StepKind::Dropped
+        | StepKind::Trouble { .. } => return,
     };
     for ((counted, max), unit) in counted.iter_mut().zip(COUNTED_MAX).zip([1, 60]) {
         counted.entry(step.at.timestamp().div_euclid(unit)).or_default()[kind] += 1;
