@@ -243,6 +243,22 @@ async fn the_lines_and_the_item_of_an_event_name_the_policy_of_its_error_and_no_
     assert_eq!(*world.listed_policies.borrow(), expected);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_line_about_what_lambda_did_not_run_says_so() {
+    for (condition, expected) in [
+        ("ZeroReservedConcurrency", json!("ZeroReservedConcurrency")),
+        ("RetriesExhausted", json!(null)),
+    ] {
+        let mut message = waiting("refused");
+        let own = format!(r#""condition":"{condition}""#);
+        message.body = message.body.map(|body| body.replace(r#""condition":"RetriesExhausted""#, &own));
+        assert!(message.body.as_ref().unwrap().contains(&own));
+        handle_within(10, &World::new(&[]), vec![message]).await;
+        let told: Vec<_> = lines().iter().map(|line| line["condition"].clone()).collect();
+        assert_eq!(told, [expected]);
+    }
+}
+
 /// The decision, the run that has failed, its event and the run that the retry has started, of every line.
 fn ids() -> Vec<[Value; 4]> {
     let names = ["decision", "request_id", "event_id", "retry_request_id"];
