@@ -7,7 +7,6 @@ use std::collections::HashMap;
 
 use comeback_core::{
     Timestamp,
-    arn::Home,
     decision::{Decision, Settlement},
     fault::{RecordFault, StoreFault},
     notice::Location,
@@ -18,47 +17,42 @@ use futures_util::{StreamExt, stream};
 
 use crate::{
     budget::within,
+    faults::{out_of_time, unfetched},
     item::Item,
     log,
+    phase::{Done, Phase},
     ports::{Clock, Records},
-    report::{Obstacle, Outcome},
+    report::Outcome,
     run::Run,
 };
 
 /// How many records are read at the same time. Each may have 8 MiB, and the handler 128 MB.
 const READS_AT_ONCE: usize = 3;
 
-/// The items of a batch, after their records were read.
-pub(crate) struct Fetched<'e> {
-    pub(crate) items: Vec<Item<'e>>,
-    /// Those whose records can't be read now, and S3's test events.
-    pub(crate) unread: Vec<Item<'e>>,
-}
-
-/// Reads the records of these items until this time, as far as they lie in buckets.
+/// Reads the records of these items until this time, as far as they lie in buckets. Those whose records can't be read
+/// now wait, and S3's test events end.
 pub(crate) async fn fetch<'e, R: Records, L, C: Clock>(
     items: Vec<Item<'e>>,
     records: Option<&R>,
     settings: &'e Settings,
-    home: &Home,
     until: Timestamp,
     run: &Run<'_, L, C>,
-) -> Fetched<'e> {
-    let mut fetched = Fetched { items: Vec::with_capacity(items.len()), unread: Vec::new() };
+) -> Phase<Item<'e>, Done<'e>> {
+    let mut fetched = Phase { go_on: Vec::with_capacity(items.len()), done: Vec::new() };
     let mut sought = Vec::new();
     for item in items {
         if item.judgement.is_test() {
-            log::end(&item, Outcome::Tested);
-            fetched.unread.push(item);
+            fetched.done.push(Done::Ended(item, Outcome::Tested));
         } else if item.judgement.location.is_some() {
             sought.push(item);
         } else {
-            fetched.items.push(item);
+            fetched.go_on.push(item);
         }
     }
     if sought.is_empty() {
         return fetched;
     }
+    let home = run.context.home;
     // What was read is judged at once, so that only a few records are in memory.
     let mut judged = HashMap::new();
     let reads = stream::iter(&sought).map(async |item| {
@@ -86,44 +80,28 @@ pub(crate) async fn fetch<'e, R: Records, L, C: Clock>(
     let _ = within(run.clock, until, reads).await;
     for item in sought {
         match judged.remove(&item.nth).unwrap_or_else(|| Err(out_of_time("the record was read"))) {
-            Ok(judgement) => fetched.items.push(item.judged_again(settings, judgement)),
+            Ok(judgement) => fetched.go_on.push(item.judged_again(settings, judgement)),
             Err(fault) => {
                 log::not_read(&item, &fault);
                 let bucket =
                     item.judgement.location.as_ref().map(|it| format!("s3://{}", it.bucket));
-                let item = put_back(item, &fault, &bucket.unwrap_or_default(), settings, run);
-                let waits =
-                    matches!(item.judgement.decision, Decision::Settle(Settlement::Wait { .. }));
-                if waits { &mut fetched.unread } else { &mut fetched.items }.push(item);
+                let item = unfetched(item, &fault, &bucket.unwrap_or_default(), settings, run);
+                match item.judgement.decision {
+                    Decision::Settle(Settlement::Wait { .. }) => {
+                        fetched.done.push(Done::Settled(item));
+                    }
+                    Decision::Settle(Settlement::DeadLetter(_)) | Decision::Invoke => {
+                        fetched.go_on.push(item);
+                    }
+                }
             }
         }
     }
-    fetched.items.sort_unstable_by_key(|item| item.nth);
+    fetched.go_on.sort_unstable_by_key(|item| item.nth);
     fetched
-}
-
-/// Lets a message wait because of a fault of this place.
-pub(crate) fn put_back<'e, L, C: Clock>(
-    item: Item<'e>,
-    fault: &StoreFault,
-    place: &str,
-    settings: &'e Settings,
-    run: &Run<'_, L, C>,
-) -> Item<'e> {
-    let obstacle = if fault.passes { Obstacle::Throttled } else { Obstacle::Configuration };
-    item.note_obstacle(Some(obstacle));
-    let now = run.clock.now();
-    let since = run.outages.met(place, now);
-    let judgement = item.judgement.clone().unfetched(fault.passes, since, now);
-    item.judged_again(settings, judgement)
 }
 
 fn not_listed(location: &Location) -> StoreFault {
     let message = format!("RECORD_BUCKETS does not name {}", location.bucket);
     StoreFault { passes: false, code: None, message }
-}
-
-pub(crate) fn out_of_time(before: &str) -> StoreFault {
-    let message = format!("the handler ran out of time before {before}");
-    StoreFault { passes: true, code: None, message }
 }

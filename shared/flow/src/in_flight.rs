@@ -52,7 +52,7 @@ impl Gauges {
         self.with(queue_url, |gauge| {
             waits.into_iter().partition(|wait| {
                 let duration = between(now, wait.until);
-                if !wait.task.item.may_be_sent_again() {
+                if !wait.act.item().may_be_sent_again() {
                     gauge.keep(duration, now);
                     return false;
                 }

@@ -1,9 +1,6 @@
-//! One message of a batch, and what has come of it.
+//! One message of a batch, and how it was judged.
 
-use std::{
-    cell::{Cell, OnceCell, RefCell},
-    time::Duration,
-};
+use std::{cell::OnceCell, time::Duration};
 
 use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{
@@ -21,14 +18,12 @@ use comeback_core::{
 };
 
 use crate::{
-    held::{Held, Progress},
     message::{Source, group_id, replacing, resent, trace_header, view},
     ports::{Entered, Resent},
     report::{Entry, Obstacle, Outcome},
 };
 
-/// A message, how it was judged, and its results so far. The calls that act on the messages of a batch run concurrently
-/// and note their results here. A call that is cut off notes nothing, and its message counts as not reached.
+/// A message, and how it was judged. What comes of it is told to [`Results`](crate::results::Results).
 pub(crate) struct Item<'e> {
     record: &'e SqsMessage,
     pub(crate) nth: usize,
@@ -44,9 +39,8 @@ pub(crate) struct Item<'e> {
     policy: Option<&'e Policy>,
     /// Whether it is unknown which attempt has failed, and of which event.
     is_unknown: bool,
-    claim: RefCell<Option<Held>>,
-    outcome: OnceCell<Outcome>,
-    obstacle: Cell<Option<Obstacle>>,
+    /// What kept its record from being read, its notices from being sent, or the ledger from being asked.
+    pub(crate) obstacle: Option<Obstacle>,
 }
 
 impl<'e> Item<'e> {
@@ -68,9 +62,7 @@ impl<'e> Item<'e> {
             judgement,
             judged_at: now,
             source: Source::of(record, settings.retry_queue_url.as_deref()),
-            claim: RefCell::new(None),
-            outcome: OnceCell::new(),
-            obstacle: Cell::new(None),
+            obstacle: None,
         }
     }
 
@@ -125,6 +117,11 @@ impl<'e> Item<'e> {
     pub(crate) fn key(&self) -> &Key {
         let none = || Key { id: String::new(), run: String::new() };
         self.key.get_or_init(|| self.failure().map_or_else(none, Failure::key))
+    }
+
+    /// The same item, which has met this obstacle.
+    pub(crate) fn hindered(self, obstacle: Obstacle) -> Self {
+        Self { obstacle: self.obstacle.or(Some(obstacle)), ..self }
     }
 
     /// The same item, as long as it is unknown which attempt has failed.
@@ -219,62 +216,13 @@ impl<'e> Item<'e> {
         })
     }
 
-    /// Notes the claim that is being written, and has to be marked or released later.
-    pub(crate) fn hold(&self, held: Held) {
-        self.claim.replace(Some(held));
-    }
-
-    pub(crate) fn held(&self) -> Option<Held> {
-        self.claim.borrow().clone()
-    }
-
-    /// Notes how far the invocation has come.
-    pub(crate) fn note_progress(&self, progress: Progress) {
-        if let Some(held) = self.claim.borrow_mut().as_mut() {
-            held.progress = progress;
-        }
-    }
-
-    /// Forgets the claim, after its last write or because it was not written.
-    pub(crate) fn forget_claim(&self) {
-        self.claim.take();
-    }
-
-    pub(crate) fn is_unmarked(&self) -> bool {
-        let acted =
-            matches!(self.outcome.get(), Some(Outcome::Invoked { .. } | Outcome::DeadLettered(_)));
-        acted && self.claim.borrow().is_some()
-    }
-
-    pub(crate) fn end(&self, outcome: Outcome) {
-        let is_first = self.outcome.set(outcome).is_ok();
-        debug_assert!(is_first, "a message ended twice: {:?}", self.outcome);
-    }
-
-    pub(crate) fn has_ended(&self) -> bool {
-        self.outcome.get().is_some()
-    }
-
-    pub(crate) fn was_invoked(&self) -> bool {
-        matches!(self.outcome.get(), Some(Outcome::Invoked { .. }))
-    }
-
-    /// Notes an obstacle, unless there is one: the first is the cause of the others.
-    pub(crate) fn note_obstacle(&self, obstacle: Option<Obstacle>) {
-        self.obstacle.set(self.obstacle.get().or(obstacle));
-    }
-
-    pub(crate) fn lacks_ledger(&self) -> bool {
-        self.obstacle.get() == Some(Obstacle::Ledger)
-    }
-
-    pub(crate) fn into_entry(self) -> Entry {
+    pub(crate) fn into_entry(self, outcome: Outcome, obstacle: Option<Obstacle>) -> Entry {
         Entry {
             target: self.accepted().map(|failure| failure.target.name().to_owned()),
             age: self.accepted().and_then(|_| self.age()),
-            obstacle: self.obstacle.get(),
+            obstacle: self.obstacle.or(obstacle),
             message_id: self.judgement.message.id.to_owned(),
-            outcome: self.outcome.into_inner().unwrap_or(Outcome::NotReached),
+            outcome,
         }
     }
 }

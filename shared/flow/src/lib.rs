@@ -9,10 +9,14 @@
 //! 4. *Look*: one call reads what the ledger's table has about these events and their targets (`register`).
 //! 5. *Steer*: an operator's orders and the circuits of targets that are down change the decisions (`register`,
 //!    `probes`). An item with the decision about it is a `task`; only tasks are carried out.
-//! 6. *Carry out*: waiting messages are put back and dead letters are sent, in calls of up to ten (`settle`), and the
-//!    targets of due messages are invoked. All of this runs concurrently, within the time that the invocation has left.
+//! 6. *Carry out*: the targets of due messages are invoked (`act`). Waiting messages are put back, dead letters are
+//!    sent, and queues get their messages back, in calls of up to ten (`settle`). All of this runs concurrently, within
+//!    the time that the invocation has left.
 //! 7. *Follow up*: CloudWatch is asked about targets, and events are brought forward (`probes`).
 //! 8. *Report*: every message is done, or it stays in the queue.
+//!
+//! A phase returns what goes on to the next one and what is done (`phase`). An item doesn't change: what comes of it is
+//! told to `results`.
 //!
 //! Without a ledger there is nothing to look at, to steer or to follow up. With one, each failure is claimed before it
 //! is acted on and marked after (`claims`).
@@ -20,10 +24,12 @@
 //! All calls go through [`ports`], and so does the clock, so this crate runs the same against AWS and in a simulation's
 //! virtual time.
 
+mod act;
 mod answers;
 pub mod batch;
 mod budget;
 mod claims;
+mod faults;
 mod fetch;
 mod held;
 pub mod in_flight;
@@ -33,11 +39,13 @@ pub mod memory;
 mod message;
 pub mod metrics;
 pub mod outages;
+mod phase;
 pub mod ports;
 mod probes;
 mod recall;
 mod register;
 pub mod report;
+mod results;
 mod run;
 mod sends;
 mod settle;

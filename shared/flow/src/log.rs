@@ -86,13 +86,13 @@ fn decided(decision: &str) -> Line<'_> {
     Line { decision: Some(decision), ..Line::default() }
 }
 
-/// Ends a message with this outcome, and logs it.
-pub(crate) fn end(item: &Item<'_>, outcome: Outcome) {
+/// A message has ended with this outcome.
+pub(crate) fn ended(item: &Item<'_>, outcome: &Outcome) {
     let waits = |delay: &Duration| Line {
         delay_seconds: Some(delay.as_secs_f64()),
         ..decided(decision::WAIT)
     };
-    match &outcome {
+    match outcome {
         Outcome::Invoked { lateness, run } => {
             let lateness_ms = Some(u64::try_from(lateness.as_millis()).unwrap_or(u64::MAX));
             let retry_request_id = run.as_deref().map(beginning);
@@ -141,7 +141,6 @@ pub(crate) fn end(item: &Item<'_>, outcome: Outcome) {
             write_about(item, Level::WARN, message, Line::default());
         }
     }
-    item.end(outcome);
 }
 
 fn failed(item: &Item<'_>, level: Level, message: &str, line: Line<'_>, error: &impl ToString) {
@@ -219,9 +218,9 @@ pub(crate) fn not_split(item: &Item<'_>, fault: &StoreFault) {
     failed(item, level(fault), message, decided(decision::SPLIT), fault);
 }
 
-/// A write to the ledger failed, or the read of a note. Another line has the outcome of the message.
-pub(crate) fn not_written(item: &Item<'_>, write: &'static str, fault: &StoreFault) {
-    let message = match write {
+/// A call to the ledger failed: what it was for. Another line has the outcome of the message.
+pub(crate) fn ledger_failed(item: &Item<'_>, purpose: &'static str, fault: &StoreFault) {
+    let message = match purpose {
         decision::RECALL => {
             "LEDGER_TABLE can't say whether this was a retry; its event waits until it can"
         }
@@ -236,7 +235,7 @@ pub(crate) fn not_written(item: &Item<'_>, write: &'static str, fault: &StoreFau
         }
         _ => "the waiting event can't be written to LEDGER_TABLE; it waits, but is not listed",
     };
-    failed(item, level(fault), message, decided(write), fault);
+    failed(item, level(fault), message, decided(purpose), fault);
 }
 
 pub(crate) fn unmarked(item: &Item<'_>) {

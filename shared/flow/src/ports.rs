@@ -25,7 +25,9 @@ use comeback_core::{
 /// SQS accepts this many entries in one call.
 pub const ENTRIES_MAX: usize = 10;
 
+/// The retry queues, the dead-letter queue, and the queues whose consumers failed.
 pub trait Queues {
+    /// Sets when these messages of a queue come back: at most [`ENTRIES_MAX`].
     fn change_visibility(
         &self,
         queue_url: &str,

@@ -18,20 +18,14 @@ use futures_util::future::join_all;
 
 use crate::{
     budget::within,
+    faults::unclaimed,
     item::Item,
     log,
-    outages::LEDGER,
+    phase::{Done, Phase},
     ports::{Clock, Entered, Ledger, Wanted},
     report::Obstacle,
     run::Run,
 };
-
-/// The items of a batch, after the ledger was asked for their runs.
-pub(crate) struct Recalled<'e> {
-    pub(crate) items: Vec<Item<'e>>,
-    /// Those of which it is unknown which run has failed.
-    pub(crate) unknown: Vec<Item<'e>>,
-}
 
 /// A failure is that of the run with this note, or a first one.
 #[derive(Default)]
@@ -51,19 +45,20 @@ enum Known {
     Failed(StoreFault),
 }
 
-/// Asks for the runs of these items until this time, as far as their functions are retried without an envelope.
+/// Asks for the runs of these items until this time, as far as their functions are retried without an envelope. Those
+/// of which it is unknown which run has failed wait.
 pub(crate) async fn recall<'e, L: Ledger, C: Clock>(
     items: Vec<Item<'e>>,
     rules: &Rules,
     until: Timestamp,
     run: &Run<'_, L, C>,
-) -> Recalled<'e> {
+) -> Phase<Item<'e>, Done<'e>> {
     let keyed = items.into_iter().map(|item| (item.noted_key(), item));
     let (sought, others): (Vec<_>, Vec<_>) = keyed.partition(|(key, _)| key.is_some());
     let others = others.into_iter().map(|(_, item)| item).collect();
     let (Some(ledger), false) = (run.ledger, sought.is_empty()) else {
         let sought = sought.into_iter().map(|(_, item)| item);
-        return Recalled { items: sought.chain(others).collect(), unknown: Vec::new() };
+        return Phase { go_on: sought.chain(others).collect(), done: Vec::new() };
     };
     let runs = sought.iter().filter_map(|(key, _)| key.clone()).collect();
     let wanted = Wanted { runs, ..Wanted::default() };
@@ -84,29 +79,28 @@ pub(crate) async fn recall<'e, L: Ledger, C: Clock>(
         (item, known)
     });
     known.extend(join_all(asked).await);
-    let mut recalled = Recalled { items: others, unknown: Vec::new() };
+    let mut recalled = Phase { go_on: others, done: Vec::new() };
     for (item, known) in known {
         let now = run.clock.now();
         match known {
             Known::Run(found) => {
                 let Found { note, entered } = *found;
-                recalled.items.push(item.recalled(note, entered, rules, now));
+                recalled.go_on.push(item.recalled(note, entered, rules, now));
             }
             Known::NotYet { again_at } => {
                 log::not_yet_recalled(&item, again_at);
                 let settlement = item.judgement.after_held(again_at, now);
-                recalled.unknown.push(item.unknown(settlement));
+                recalled.done.push(Done::Settled(item.unknown(settlement)));
             }
             Known::Failed(fault) => {
-                item.note_obstacle(Some(Obstacle::Ledger));
-                log::not_written(&item, decision::RECALL, &fault);
-                let since = run.outages.met(LEDGER, now);
-                let settlement = item.judgement.after_unclaimed(fault.passes, since, now);
-                recalled.unknown.push(item.unknown(settlement));
+                log::ledger_failed(&item, decision::RECALL, &fault);
+                let settlement = unclaimed(&item, &fault, run);
+                let item = item.unknown(settlement).hindered(Obstacle::Ledger);
+                recalled.done.push(Done::Settled(item));
             }
         }
     }
-    recalled.items.sort_unstable_by_key(|item| item.nth);
+    recalled.go_on.sort_unstable_by_key(|item| item.nth);
     recalled
 }
 

@@ -28,11 +28,12 @@ use crate::{
     log,
     message::Source,
     outages::LEDGER,
+    phase::Phase,
     ports::{Clock, Ledger, NotReplaced, Notes, Wanted},
     report::Obstacle,
     run::Run,
     settlements::Wait,
-    task::Task,
+    task::{Act, Task},
 };
 
 /// What the ledger's table has about the events and targets of a batch.
@@ -55,13 +56,6 @@ impl Looked {
             Self::Nothing | Self::Failed { .. } => None,
         }
     }
-}
-
-/// What is to be done about a batch.
-pub(crate) struct Steered<'a> {
-    pub(crate) tasks: Vec<Task<'a>>,
-    /// Those whose failure was already acted on. Nothing is to be done about them.
-    pub(crate) duplicates: Vec<&'a Item<'a>>,
 }
 
 /// Reads the orders for a batch, and the circuits of the `probed` targets. A batch of first receives reads nothing,
@@ -95,14 +89,15 @@ pub(crate) async fn look<L: Ledger, C: Clock>(
     }
 }
 
-/// Changes the decisions about events that were acted on, that an operator has ordered, or whose targets are paused.
+/// Changes the decisions about events that an operator has ordered, or whose targets are paused. Those whose failure
+/// was already acted on are done.
 pub(crate) fn steer<'a, L: Ledger, C: Clock>(
     items: &'a [Item<'a>],
     looked: &'a Looked,
     run: &Run<'_, L, C>,
-) -> Steered<'a> {
+) -> Phase<Task<'a>, &'a Item<'a>> {
     let now = run.clock.now();
-    let mut steered = Steered { tasks: Vec::with_capacity(items.len()), duplicates: Vec::new() };
+    let mut steered = Phase { go_on: Vec::with_capacity(items.len()), done: Vec::new() };
     for item in items {
         let task = match looked {
             Looked::Nothing => follow(item, None, now, run),
@@ -113,8 +108,8 @@ pub(crate) fn steer<'a, L: Ledger, C: Clock>(
             Looked::Failed { .. } => Some(Task::of(item, item.entered())),
         };
         match task {
-            Some(task) => steered.tasks.push(task),
-            None => steered.duplicates.push(item),
+            Some(task) => steered.go_on.push(task),
+            None => steered.done.push(item),
         }
     }
     steered
@@ -185,27 +180,28 @@ pub(crate) async fn enter_all<'a, L: Ledger, C: Clock>(
     if run.ledger.is_none() {
         return Vec::new();
     }
-    let enter = async |wait: Wait<'a>| {
-        let item = wait.task.item;
+    let enter = async |wait: &Wait<'a>| {
+        let item = wait.act.item();
         let receipt_handle = are_in_flight.then(|| item.receipt_handle());
         enter(wait, receipt_handle, run).await.then_some(item)
     };
-    join_all(waits.iter().copied().map(enter)).await.into_iter().flatten().collect()
+    join_all(waits.iter().map(enter)).await.into_iter().flatten().collect()
 }
 
 /// Lists an event that begins to wait, and releases its claim with the same write. A message in flight has a receipt
 /// handle. Returns whether an operator has given an order for it meanwhile.
 async fn enter<L: Ledger, C: Clock>(
-    Wait { task, until }: Wait<'_>,
+    &Wait { ref act, until }: &Wait<'_>,
     receipt_handle: Option<&str>,
     run: &Run<'_, L, C>,
 ) -> bool {
-    let (item, entered) = (task.item, task.entered);
+    let Act { task, held, obstacle } = act;
+    let (item, entered, mut held) = (task.item, task.entered, held.as_ref());
     let is_listed = receipt_handle.is_none()
-        && item.held().is_none()
+        && held.is_none()
         && entered.and_then(|entered| entered.delayed_until) == Some(until);
     // After a claim that may have been written, there is a write in any case: it lists the event, too.
-    let may_be_written = item.held().is_some() || !item.lacks_ledger();
+    let may_be_written = held.is_some() || *obstacle != Some(Obstacle::Ledger);
     let registers = run.registers && !is_listed && may_be_written;
     let (Some(ledger), Some(failure), Some(schedule), Some(queue_url)) = (
         run.ledger.filter(|_| registers),
@@ -213,7 +209,7 @@ async fn enter<L: Ledger, C: Clock>(
         item.judgement.schedule,
         item.source().and_then(Source::url),
     ) else {
-        claims::release(item, run).await;
+        claims::release(item, held, run).await;
         return false;
     };
     let waiting = Waiting::of(
@@ -224,20 +220,19 @@ async fn enter<L: Ledger, C: Clock>(
         &queue_url,
         receipt_handle,
     );
-    let held = item.held();
     let found = entered.map(|entered| &entered.known);
-    let held_claim = held.as_ref().map(|held| &held.claim);
+    let held_claim = held.map(|held| &held.claim);
     let mut seen = held_claim.or(found.map(|known| &known.claim)).cloned();
     let known = seen.as_ref().and_then(|seen| seen.order);
     let owner = claims::owner(item, run);
     // This write ends the call that was written with the claim, even if the claim is lost by now. Otherwise, failures
     // of other events with the same payload would wait for it, and one of them would be taken for its run.
-    let After { calls, removed } = match &held {
+    let After { calls, removed } = match held {
         Some(held) => held.after(run.clock.now()),
         None => After { calls: Vec::new(), removed: Vec::new() },
     };
     // The note of a run is needed for longer than its entry.
-    let keeps = held.as_ref().is_some_and(|held| !held.is_alone || !calls.is_empty())
+    let keeps = held.is_some_and(|held| !held.is_alone || !calls.is_empty())
         || item.noted().is_some()
         || found.is_some_and(|known| known.note.is_some() || !known.calls.is_empty());
     let expires_at = match keeps {
@@ -260,12 +255,12 @@ async fn enter<L: Ledger, C: Clock>(
         };
         let written = ledger.write(item.key(), &write).await;
         if let Err(NotReplaced::Fault(fault)) = written {
-            item.note_obstacle(Some(Obstacle::Ledger));
-            log::not_written(item, decision::REGISTER, &fault);
-            claims::release(item, run).await;
+            run.results.meet(item, Some(Obstacle::Ledger));
+            log::ledger_failed(item, decision::REGISTER, &fault);
+            claims::release(item, held, run).await;
             return false;
         }
-        item.forget_claim();
+        held = None;
         match written {
             Err(NotReplaced::Changed(there))
                 if !is_same(there.as_ref().map(|known| &known.claim), Some(&next)) =>

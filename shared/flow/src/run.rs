@@ -1,15 +1,23 @@
 //! What the phases of a batch share.
 
-use comeback_core::Timestamp;
+use comeback_core::{Timestamp, arn::Home};
 
-use crate::{memory::CircuitMemory, outages::Outages, ports::Clock};
+use crate::{memory::CircuitMemory, outages::Outages, ports::Clock, results::Results};
+
+/// The invocation of the handler in which a batch is handled.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// Its request id, which is unique.
+    pub request_id: &'a str,
+    /// The handler's own account and region.
+    pub home: &'a Home,
+    /// When Lambda kills it.
+    pub deadline: Timestamp,
+}
 
 /// The invocation of the handler in which a batch is handled, its clock, and its ledger, if there is one.
 pub(crate) struct Run<'h, L, C> {
-    /// The request id of the invocation, which is unique.
-    pub(crate) id: &'h str,
-    /// When Lambda kills it.
-    pub(crate) deadline: Timestamp,
+    pub(crate) context: &'h Context<'h>,
     /// From this time on it acts on no further message.
     pub(crate) acts_until: Timestamp,
     pub(crate) clock: &'h C,
@@ -19,6 +27,8 @@ pub(crate) struct Run<'h, L, C> {
     pub(crate) registers: bool,
     /// What the handler remembers about circuits, if it probes targets.
     pub(crate) circuits: Option<&'h CircuitMemory>,
+    /// Where it is told what has come of each message.
+    pub(crate) results: &'h Results,
 }
 
 impl<L, C: Clock> Run<'_, L, C> {

@@ -1,20 +1,21 @@
-//! Makes the remaining calls for messages: puts them back, sends them again as delays, gives them up, and marks their
-//! claims.
+//! Makes the remaining calls for messages: puts them back, sends them again as delays, sends them back to the queues
+//! whose consumers failed, gives them up, and marks their claims.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use comeback_core::{
-    decision::visibility_timeout, in_flight::delay_seconds, settings::Settings, time::between,
+    arn::queue_url, decision::visibility_timeout, in_flight::delay_seconds, settings::Settings,
+    time::between,
 };
 use futures_util::{
     StreamExt,
-    future::{join, join_all, join3},
+    future::{join, join_all, join4},
     stream,
 };
 
 use crate::{
     answers::Answered,
-    claims,
+    claims, faults,
     in_flight::Gauges,
     item::Item,
     log,
@@ -24,7 +25,7 @@ use crate::{
     report::Outcome,
     run::Run,
     sends::{CALLS_AT_ONCE, by_size},
-    settlements::{Letter, Settlements, Wait},
+    settlements::{Letter, Return, Settlements, Wait},
 };
 
 /// Settles the messages of a batch.
@@ -37,19 +38,20 @@ pub(crate) struct Settler<'h, Q, L, C> {
 
 impl<Q: Queues, L: Ledger, C: Clock> Settler<'_, Q, L, C> {
     pub(crate) async fn settle(&self, settlements: Settlements<'_>) {
-        let Settlements { waits, letters, done } = settlements;
+        let Settlements { waits, letters, returns, done } = settlements;
         let waits = waits.into_iter().map(|(source, waits)| {
             let queue_url = source.and_then(Source::url);
             self.keep(queue_url, waits)
         });
         let letters = by_size(&letters, |letter| letter.content.size());
         let letters = letters.into_iter().map(|part| self.give_up(part));
-        let marks = done.into_iter().map(|item| claims::mark(item, self.run));
+        let marks = done.iter().map(|act| claims::mark(act, self.run));
         let at_once = Some(CALLS_AT_ONCE);
-        join3(
+        join4(
             stream::iter(waits).for_each_concurrent(at_once, |call| call),
             stream::iter(letters).for_each_concurrent(at_once, |call| call),
             stream::iter(marks).for_each_concurrent(at_once, |call| call),
+            self.send_back(&returns),
         )
         .await;
     }
@@ -67,9 +69,9 @@ impl<Q: Queues, L: Ledger, C: Clock> Settler<'_, Q, L, C> {
             let delayed: Vec<_> = delayed
                 .into_iter()
                 .filter_map(|wait| {
-                    let Wait { task, until } = wait;
-                    let delay = delay_seconds(&task.item.failure()?.request_id, until, now);
-                    Some((wait, task.item.resent(delay)?))
+                    let item = wait.act.item();
+                    let delay = delay_seconds(&item.failure()?.request_id, wait.until, now);
+                    Some((wait, item.resent(delay)?))
                 })
                 .collect();
             let parts = by_size(&delayed, |(_, message)| message.size());
@@ -85,16 +87,17 @@ impl<Q: Queues, L: Ledger, C: Clock> Settler<'_, Q, L, C> {
         let now = self.run.clock.now();
         let answers = self.queues.send_again(queue_url, &messages).await;
         let (mut sent, mut refused) = (Vec::new(), Vec::new());
-        for (&(wait, _), answer) in Answered::of(delayed, answers).pairs() {
-            let item = wait.task.item;
+        for ((wait, _), answer) in Answered::of(delayed, answers).pairs() {
+            let item = wait.act.item();
             match answer {
                 Ok(()) => {
-                    log::end(item, Outcome::Delayed { delay: between(now, wait.until) });
-                    sent.push(wait);
+                    let delay = between(now, wait.until);
+                    self.run.results.end(item, Outcome::Delayed { delay });
+                    sent.push(wait.clone());
                 }
                 Err(fault) => {
                     log::not_sent_again(item, &fault);
-                    refused.push(wait);
+                    refused.push(wait.clone());
                 }
             }
         }
@@ -115,7 +118,7 @@ impl<Q: Queues, L: Ledger, C: Clock> Settler<'_, Q, L, C> {
         let changes: Vec<_> = waits
             .iter()
             .map(|wait| VisibilityChange {
-                receipt_handle: wait.task.item.receipt_handle(),
+                receipt_handle: wait.act.item().receipt_handle(),
                 timeout: visibility_timeout(wait.until, now),
             })
             .collect();
@@ -128,13 +131,11 @@ impl<Q: Queues, L: Ledger, C: Clock> Settler<'_, Q, L, C> {
                 }
             };
             for (wait, answer) in Answered::of(waits, answers).pairs() {
-                log::end(
-                    wait.task.item,
-                    match answer {
-                        Ok(()) => Outcome::Waits { delay: between(now, wait.until) },
-                        Err(fault) => Outcome::LeftToQueue(fault),
-                    },
-                );
+                let outcome = match answer {
+                    Ok(()) => Outcome::Waits { delay: between(now, wait.until) },
+                    Err(fault) => Outcome::LeftToQueue(fault),
+                };
+                self.run.results.end(wait.act.item(), outcome);
             }
         };
         let ((), ordered) = join(put_back, register::enter_all(waits, true, self.run)).await;
@@ -163,20 +164,66 @@ impl<Q: Queues, L: Ledger, C: Clock> Settler<'_, Q, L, C> {
             return Box::pin(alone).await;
         }
         let settled = answered.pairs().map(async |(letter, answer)| {
-            let &Letter { item, reason, .. } = letter;
+            let &Letter { ref act, reason, .. } = letter;
             match answer {
                 Ok(()) => {
-                    log::end(item, Outcome::DeadLettered(reason));
-                    claims::mark(item, self.run).await;
+                    act.end(Outcome::DeadLettered(reason), self.run);
+                    claims::mark(act, self.run).await;
                 }
                 Err(fault) => {
                     let queue_url = self.settings.dead_letter_queue_url.clone();
                     let fault = CallFault(fault.to_string());
-                    log::end(item, Outcome::DeadLetterNotSent { reason, queue_url, fault });
-                    claims::release(item, self.run).await;
+                    let outcome = Outcome::DeadLetterNotSent { reason, queue_url, fault };
+                    self.run.results.end(act.item(), outcome);
+                    claims::release(act.item(), act.held.as_ref(), self.run).await;
                 }
             }
         });
         join_all(settled).await;
+    }
+
+    /// Sends messages back to the queues whose consumers failed.
+    async fn send_back(&self, returns: &[Return<'_>]) {
+        let mut queues: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for back in returns {
+            let failure = back.act.item().failure();
+            let queue_url = failure.and_then(|failure| queue_url(failure.target.as_str()));
+            queues.entry(queue_url).or_default().push(back);
+        }
+        let calls = queues.iter().flat_map(|(queue_url, returns)| {
+            let parts = by_size(returns, |back| back.message.size()).into_iter();
+            parts.map(|part| self.send_part_back(queue_url.as_deref().unwrap_or_default(), part))
+        });
+        stream::iter(calls).for_each_concurrent(CALLS_AT_ONCE, |call| call).await;
+    }
+
+    /// Sends messages back to a queue. Those that are not accepted are settled once more.
+    async fn send_part_back(&self, queue_url: &str, returns: &[&Return<'_>]) {
+        let messages: Vec<_> = returns.iter().map(|back| &back.message).collect();
+        let now = self.run.clock.now();
+        let answers = self.queues.send_again(queue_url, &messages).await;
+        let answered = Answered::of(returns, answers);
+        if answered.are_refused_together() {
+            let alone = returns.chunks(1).map(|one| self.send_part_back(queue_url, one));
+            let alone = stream::iter(alone).for_each_concurrent(CALLS_AT_ONCE, |call| call);
+            return Box::pin(alone).await;
+        }
+        let mut settlements = Settlements::default();
+        for (back, answer) in answered.pairs() {
+            let (act, item) = (back.act.clone(), back.act.item());
+            match answer {
+                Ok(()) => {
+                    let due = item.judgement.schedule.map_or(now, |schedule| schedule.due);
+                    let lateness = between(due, now);
+                    act.end(Outcome::Invoked { lateness, run: None }, self.run);
+                    settlements.done.push(act);
+                }
+                Err(fault) => {
+                    let (settlement, obstacle) = faults::not_accepted(item, &fault, self.run);
+                    settlements.add(act.hindered(obstacle, self.run), settlement);
+                }
+            }
+        }
+        Box::pin(self.settle(settlements)).await;
     }
 }

@@ -14,10 +14,11 @@ use futures_util::{StreamExt, stream};
 use crate::{
     answers::Answered,
     budget::within,
-    fetch::{out_of_time, put_back},
+    faults::{out_of_time, unfetched},
     item::Item,
     log,
     message::Source,
+    phase::Done,
     ports::{Clock, Queues},
     report::Outcome,
     run::Run,
@@ -31,16 +32,15 @@ pub(crate) async fn split<'e, Q: Queues, L, C: Clock>(
     settings: &'e Settings,
     until: Timestamp,
     run: &Run<'_, L, C>,
-) -> Vec<Item<'e>> {
+) -> Vec<Done<'e>> {
     let split = items.into_iter().map(async |item| {
         let sent = within(run.clock, until, send(&item, queues)).await;
         let Err(fault) = sent.unwrap_or_else(|| Err(out_of_time("the notices were sent"))) else {
-            log::end(&item, Outcome::Split);
-            return item;
+            return Done::Ended(item, Outcome::Split);
         };
         log::not_split(&item, &fault);
         let queue = item.source().and_then(Source::url).unwrap_or_default();
-        put_back(item, &fault, &queue, settings, run)
+        Done::Settled(unfetched(item, &fault, &queue, settings, run))
     });
     stream::iter(split).buffer_unordered(CALLS_AT_ONCE).collect().await
 }

@@ -6,14 +6,20 @@ use comeback_core::{
     register::apply_order,
 };
 
-use crate::{item::Item, ports::Entered, report::Obstacle};
+use crate::{
+    held::Held,
+    item::Item,
+    ports::Entered,
+    report::{Obstacle, Outcome},
+    run::Run,
+};
 
 /// An item, and the decision about it. An operator's order and the circuit of its target may have changed the decision.
 pub(crate) struct Task<'a> {
     pub(crate) item: &'a Item<'a>,
     /// What the ledger's table has about the event.
     pub(crate) entered: Option<&'a Entered>,
-    /// What kept the table from being read or written.
+    /// What kept its record from being read, or the table from being read or written.
     pub(crate) obstacle: Option<Obstacle>,
     /// The decision, before an operator's order for the event is applied.
     decision: Decision,
@@ -22,7 +28,7 @@ pub(crate) struct Task<'a> {
 impl<'a> Task<'a> {
     /// The task as the message alone has it, with what the table has about its event.
     pub(crate) fn of(item: &'a Item<'a>, entered: Option<&'a Entered>) -> Self {
-        Self { item, entered, obstacle: None, decision: item.judgement.decision }
+        Self { item, entered, obstacle: item.obstacle, decision: item.judgement.decision }
     }
 
     /// The decision, after an operator's order for the event.
@@ -30,17 +36,14 @@ impl<'a> Task<'a> {
         apply_order(self.decision, self.order())
     }
 
-    /// The decision once this claim is held, with an operator's order in it.
+    /// The decision once this claim is held. The order in the claim counts, because the operator may have changed it
+    /// since the batch has read it.
     pub(crate) fn decision_under(&self, claim: &Claim) -> Decision {
         apply_order(self.decision, claim.order)
     }
 
-    /// An operator's order for the event. Once the failure is claimed, the order in the claim counts, because the
-    /// operator may have changed it since the batch has read it.
+    /// An operator's order for the event, as the batch has read it.
     pub(crate) fn order(&self) -> Option<Order> {
-        if let Some(held) = self.item.held() {
-            return held.claim.order;
-        }
         let found = self.entered.map(|entered| &entered.known.claim);
         found.filter(|claim| !claim.is_expired(self.item.judged_at))?.order
     }
@@ -74,4 +77,48 @@ pub(crate) fn shorter(decision: Decision, settlement: Settlement) -> Option<Deci
         return Some(Decision::Settle(Settlement::Wait { until: until.min(longest) }));
     }
     None
+}
+
+/// A task that is carried out.
+#[derive(Clone)]
+pub(crate) struct Act<'a> {
+    pub(crate) task: &'a Task<'a>,
+    /// The claim under which it is carried out. There is none without a ledger, or if nothing is retried or given up.
+    pub(crate) held: Option<Held>,
+    /// What it has met so far.
+    pub(crate) obstacle: Option<Obstacle>,
+}
+
+impl<'a> Act<'a> {
+    /// The act without a claim.
+    pub(crate) fn of<L, C>(task: &'a Task<'a>, run: &Run<'_, L, C>) -> Self {
+        Self { task, held: None, obstacle: None }.hindered(task.obstacle, run)
+    }
+
+    pub(crate) fn item(&self) -> &'a Item<'a> {
+        self.task.item
+    }
+
+    /// The decision, after the order in the claim.
+    pub(crate) fn decision(&self) -> Decision {
+        match &self.held {
+            Some(held) => self.task.decision_under(&held.claim),
+            None => self.task.decision(),
+        }
+    }
+
+    /// The same act, which has met this obstacle. The first is the cause of the others.
+    #[must_use]
+    pub(crate) fn hindered<L, C>(self, obstacle: Option<Obstacle>, run: &Run<'_, L, C>) -> Self {
+        run.results.meet(self.task.item, obstacle);
+        Self { obstacle: self.obstacle.or(obstacle), ..self }
+    }
+
+    /// Ends the message, because it was invoked or given up. The claim is still to be marked.
+    pub(crate) fn end<L, C>(&self, outcome: Outcome, run: &Run<'_, L, C>) {
+        match self.held {
+            Some(_) => run.results.end_unmarked(self.task.item, outcome),
+            None => run.results.end(self.task.item, outcome),
+        }
+    }
 }

@@ -2,10 +2,10 @@
 
 # Texts that several defects replace.
 STAYS = "let stays = |entry: &&Entry| match entry.outcome {"
-INVOKE = "Decision::Invoke => self.retry(item).await,"
+INVOKE = "Decision::Invoke => self.retry(act).await,"
 HOPS = "register::enter_all(&sent, false, self.run),"
 PLANNED = "let planned = plan(failure, self.is_refused, rules);"
-HELD = "Next::Settle(item.judgement.after_held(until, self.clock.now()))"
+HELD = "Next::Settle(act, item.judgement.after_held(until, run.clock.now()))"
 WANTED = "if item.came_back() && !item.is_recalled() {"
 LATER = (
     PLANNED
@@ -20,8 +20,8 @@ DEFECTS = [
     (
         "a dead letter that was refused counts as sent",
         "flow/settle",
-        "log::end(item, Outcome::DeadLetterNotSent { reason, queue_url, fault });",
-        "let _ = (queue_url, fault);\n                    log::end(item, Outcome::DeadLettered(reason));",
+        "let outcome = Outcome::DeadLetterNotSent { reason, queue_url, fault };",
+        "let _ = (queue_url, fault);\n                    let outcome = Outcome::DeadLettered(reason);",
     ),
     (
         "the answers of a call are read in reverse",
@@ -56,7 +56,7 @@ DEFECTS = [
     ("the size of dead letters in one call is not bounded", "flow/sends", " || total + size > SIZE_MAX", ""),
     (
         "every message has the first one's trace",
-        "flow/batch",
+        "flow/act",
         "trace_header: item.trace_header(),",
         'trace_header: item.trace_header().map(|_| "Root=1"),',
     ),
@@ -68,8 +68,8 @@ DEFECTS = [
     ),
     (
         "an age that ends while a failure is claimed is not seen",
-        "flow/batch",
-        "expiry.is_some_and(|expiry| self.clock.now() > expiry)",
+        "flow/act",
+        "expiry.is_some_and(|expiry| self.run.clock.now() > expiry)",
         "expiry.is_none()",
     ),
     # core
@@ -317,16 +317,16 @@ DEFECTS = [
     # the ledger
     (
         "marked before invoked",
-        "flow/batch",
+        "flow/act",
         INVOKE,
-        "Decision::Invoke => {\n                    claims::mark(item, run).await;\n                    self.retry(item).await\n                }",
+        "Decision::Invoke => {\n                    claims::mark(&act, run).await;\n                    self.retry(Act { held: None, ..act }).await\n                }",
     ),
-    ("not marked at all", "flow/settle", "let marks = done.into_iter()", "let marks = done.into_iter().take(0)"),
+    ("not marked at all", "flow/settle", "let marks = done.iter()", "let marks = done.iter().take(0)"),
     (
         "invoked without a claim",
-        "flow/batch",
-        "match claims::claim(task, run).await {",
-        "match claims::claim(task, run).await.or(Ok::<(), NotClaimed>(())) {",
+        "flow/act",
+        "match claims::claim(act.task, run).await {",
+        "match claims::claim(act.task, run).await.or(Ok::<_, NotClaimed>(None)) {",
     ),
     (
         "taken over while the lease holds",
@@ -342,28 +342,28 @@ DEFECTS = [
     ),
     (
         "invoked twice under one claim",
-        "flow/batch",
+        "flow/act",
         "let mut invoked = self.functions.invoke(invocation(tenant_id)).await;",
         "let _ = self.functions.invoke(invocation(tenant_id.clone())).await;\n"
         "        let mut invoked = self.functions.invoke(invocation(tenant_id)).await;",
     ),
     (
         "what another handler holds comes back at once",
-        "flow/batch",
+        "flow/act",
         HELD,
-        "Next::Settle(Settlement::Wait { until: self.clock.now() })",
+        "Next::Settle(act, Settlement::Wait { until: run.clock.now() })",
     ),
     (
         "dropped although another handler only holds the claim",
-        "flow/batch",
+        "flow/act",
         HELD,
-        "log::end(item, Outcome::Duplicate);\n                Next::Done",
+        "run.results.end(item, Outcome::Duplicate);\n                Next::Nothing",
     ),
     (
         "released after it was accepted",
-        "flow/batch",
+        "flow/act",
         INVOKE,
-        "Decision::Invoke => {\n                    let next = self.retry(item).await;\n                    if matches!(next, Next::Done) {\n                        claims::release(item, run).await;\n                    }\n                    next\n                }",
+        "Decision::Invoke => match self.retry(act).await {\n                    Next::Invoked(act) => {\n                        claims::release(item, act.held.as_ref(), run).await;\n                        Next::Invoked(Act { held: None, ..act })\n                    }\n                    next => next,\n                },",
     ),
     (
         "a mark is not fenced: it replaces whatever is there",
@@ -385,9 +385,9 @@ DEFECTS = [
     ),
     (
         "given up although the ledger can't be asked",
-        "flow/batch",
-        "Next::Settle(item.judgement.after_unclaimed(fault.passes, since, now))",
-        "let _ = since;\n                Next::Settle(Settlement::DeadLetter(Reason::MaxAgeExceeded))",
+        "flow/act",
+        "Next::Settle(act, faults::unclaimed(item, &fault, run))",
+        "Next::Settle(act, Settlement::DeadLetter(Reason::MaxAgeExceeded))",
     ),
     (
         "an event without a next attempt is given up although its failure can't be claimed",
@@ -447,8 +447,8 @@ DEFECTS = [
     (
         "a message is reported as done although its copy was refused",
         "flow/settle",
-        "refused.push(wait);",
-        "refused.extend(None::<Wait>);\n                    log::end(item, Outcome::Delayed { delay: between(now, wait.until) });",
+        "refused.push(wait.clone());",
+        "refused.extend(None::<Wait>);\n                    let delay = between(now, wait.until);\n                    self.run.results.end(item, Outcome::Delayed { delay });",
     ),
     ("a delay is longer than SQS accepts", "core/in_flight", "if rest <= DELAY_MAX {", "if rest <= DELAY_MAX * 2 {"),
     ("a delay passes the due time", "core/in_flight", "if rest <= DELAY_MAX {", "if rest <= DELAY_MAX / 2 {"),
@@ -468,7 +468,7 @@ DEFECTS = [
         "a claim is marked on a hop",
         "flow/settle",
         HOPS,
-        "join_all(sent.iter().map(|wait| claims::mark(wait.task.item, self.run))),",
+        "join_all(sent.iter().map(|wait| claims::mark(&wait.act, self.run))),",
     ),
     ("a hop keeps its claim", "flow/settle", HOPS, HOPS.replace("&sent", "&[]")),
     (
@@ -542,8 +542,8 @@ DEFECTS = [
     (
         "the order that was read wins over the order in the claim",
         "flow/task",
-        "if let Some(held) = self.item.held() {",
-        "if let Some(held) = self.item.held().filter(|_| self.entered.is_none()) {",
+        "match &self.held {",
+        "match self.held.as_ref().filter(|_| self.task.entered.is_none()) {",
     ),
     (
         "a paused target is invoked",
@@ -814,7 +814,7 @@ DEFECTS = [
     ),
     (
         "messages of several queues go back to one of them",
-        "flow/batch",
+        "flow/settle",
         "queues.entry(queue_url).or_default()",
         "{ let first = queues.keys().next().cloned(); queues.entry(first.unwrap_or(queue_url)) }.or_default()",
     ),
@@ -886,29 +886,31 @@ DEFECTS = [
     ),
     (
         "a message that could not be sent back takes its neighbours along",
-        "flow/batch",
-        "for (&(task, _), answer) in answered.pairs() {",
+        "flow/settle",
+        "for (back, answer) in answered.pairs() {",
         "let pairs: Vec<_> = answered.pairs().collect();\n"
         "        let worst = pairs.iter().find_map(|(_, it)| it.clone().err());\n"
-        "        for (&(task, _), answer) in pairs.into_iter().map(|(it, answer)| (it, worst.clone().map_or(answer, Err))) {",
+        "        for (back, answer) in pairs.into_iter().map(|(it, answer)| (it, worst.clone().map_or(answer, Err))) {",
     ),
     (
         "the answers to messages that are sent back are read in reverse",
-        "flow/batch",
+        "flow/settle",
         "let answers = self.queues.send_again(queue_url, &messages).await;\n        let answered",
         "let mut answers = self.queues.send_again(queue_url, &messages).await;\n        answers.reverse();\n        let answered",
     ),
     (
         "a message that was sent back is not marked",
-        "flow/batch",
-        "settlements.done.push(item);\n                }",
+        "flow/settle",
+        "settlements.done.push(act);\n                }",
         "}",
     ),
     (
         "a queue that refuses the handler counts as busy",
-        "flow/batch",
-        "Err(fault) => settlements.add(task, self.not_accepted(item, &fault)),",
-        "Err(fault) => settlements.add(task, self.not_accepted(item, &InvokeFault { kind: FaultKind::Transient { retry_after: None }, ..fault })),",
+        "flow/settle",
+        "let (settlement, obstacle) = faults::not_accepted(item, &fault, self.run);",
+        "let kind = comeback_core::fault::FaultKind::Transient { retry_after: None };\n"
+        "                    let fault = comeback_core::fault::InvokeFault { kind, ..fault };\n"
+        "                    let (settlement, obstacle) = faults::not_accepted(item, &fault, self.run);",
     ),
     # forged failures
     (
@@ -928,15 +930,15 @@ DEFECTS = [
         "the time for acts begins after the look-ups",
         "flow/batch",
         "let carry_out = self.carry_out(&tasks, run);",
-        "let passed = items.first().map_or_else(Default::default, |it| between(it.judged_at, self.clock.now()));\n"
+        "let passed = items.first().map_or_else(Default::default, |it| comeback_core::time::between(it.judged_at, self.clock.now()));\n"
         "        let acts_until = comeback_core::time::later(run.acts_until, passed);\n"
         "        let run = &Run { acts_until, ..*run };\n        let carry_out = self.carry_out(&tasks, run);",
     ),
     (
         "the time that a claim takes does not count",
-        "flow/batch",
-        "Ok(()) if run.is_late() => {",
-        "Ok(()) if run.id.is_empty() => {",
+        "flow/act",
+        "Ok(held) if run.is_late() => {",
+        "Ok(held) if run.context.request_id.is_empty() => {",
     ),
     ("answers to what has begun are not awaited", "flow/budget", "all: later(now, all),", "all: later(now, acts),"),
     # what takes long, and letters that name queues
@@ -1149,7 +1151,7 @@ DEFECTS = [
     ),
     (
         "a payload goes out in an envelope in spite of its note",
-        "flow/batch",
+        "flow/act",
         "true => envelope.payload.get().to_owned(),",
         "true => envelope.to_json(),",
     ),
@@ -1234,7 +1236,7 @@ DEFECTS = [
     ),
     (
         "the faults of a bucket are not remembered",
-        "flow/fetch",
+        "flow/faults",
         "let since = run.outages.met(place, now);",
         "let since = now;\n    let _ = (run, place);",
     ),

@@ -16,7 +16,7 @@ pub(super) async fn exchange<L: Ledger, C>(
     mut next: Circuit,
     run: &Run<'_, L, C>,
 ) -> Result<(u64, Circuit), NotExchanged> {
-    let text = next.text(run.id);
+    let text = next.text(run.context.request_id);
     let version = stored.version.saturating_add(1);
     let Some(ledger) = run.ledger else { return Ok((stored.version, next)) };
     match ledger.exchange(target, stored.version, &text).await {

@@ -64,13 +64,15 @@ pub(crate) async fn follow_up<'a, L: Ledger, C: Clock>(
     join_all(follow_up).await
 }
 
-/// Reports the steps. A probe that could not be made is given back.
+/// Reports the steps, after the items at these places of the batch were invoked. A probe that could not be made is
+/// given back.
 pub(crate) async fn conclude<L: Ledger, C: Clock>(
     steps: Vec<FollowedUp<'_>>,
+    invoked: &[usize],
     run: &Run<'_, L, C>,
 ) -> Vec<TargetReport> {
     let conclude = steps.into_iter().map(async |FollowedUp { taken, brought_forward }| {
-        let was_made = taken.probe.as_ref().is_some_and(|(item, _)| item.was_invoked());
+        let was_made = taken.probe.as_ref().is_some_and(|(item, _)| invoked.contains(&item.nth));
         if let Some((_, of)) = taken.probe.as_ref().filter(|_| !was_made)
             && let Some(next) = taken.circuit.not_probed(of, run.clock.now())
         {
