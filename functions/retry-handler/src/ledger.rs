@@ -16,7 +16,7 @@ use comeback_dynamodb::{
     register::{self, DUE_AT, INDEX, PAUSED_AT, QUEUE, RECEIPT_HANDLE, TARGET},
 };
 use comeback_flow::ports::{
-    Entered, Ledger, Listed, Listing, NotExchanged, NotReplaced, Notes, Stored, Wanted,
+    Entered, Ledger, Listed, Listing, LookedUp, NotExchanged, NotReplaced, Stored, Wanted,
 };
 
 const CIRCUIT: &str = "circuit";
@@ -66,23 +66,23 @@ impl Ledger for DynamoLedger {
         self.claims.siblings(key, only_children).await
     }
 
-    async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
+    async fn look_up(&self, wanted: &Wanted<'_>) -> Result<LookedUp, StoreFault> {
         let targets: HashMap<Key, &str> =
             wanted.targets.iter().map(|&target| (target_key(target), target)).collect();
-        let mut notes = Notes::default();
+        let mut found = LookedUp::default();
         for item in self.claims.read(wanted.runs.iter().chain(targets.keys())).await? {
             let Some(key) = key_of(&item) else { continue };
             match targets.get(&key) {
                 Some(&target) => {
                     if item.contains_key(PAUSED_AT) {
-                        notes.paused.insert(target.to_owned());
+                        found.paused.insert(target.to_owned());
                     }
-                    notes.circuits.insert(target.to_owned(), stored(&item));
+                    found.circuits.insert(target.to_owned(), stored(&item));
                 }
-                None => notes.runs.extend(entered(&item).map(|entered| (key, entered))),
+                None => found.runs.extend(entered(&item).map(|entered| (key, entered))),
             }
         }
-        Ok(notes)
+        Ok(found)
     }
 
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {

@@ -76,7 +76,7 @@ impl S3Records {
         let answer = answer.map_err(|error| match error {
             NoAnswer::Unanswered(message) => Unread::Unanswered(message),
             NoAnswer::Unsent(message) => {
-                let fault = StoreFault { passes: false, code: None, message };
+                let fault = StoreFault { is_transient: false, code: None, message };
                 Unread::Fault(RecordFault::Store(fault))
             }
         })?;

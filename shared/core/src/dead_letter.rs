@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use crate::{
     attribute::{DATA_TYPE, SIZE_MAX, acceptable_json, is_accepted},
     envelope::{Envelope, INVOCATION_MAX},
-    failure::{Event, Failure},
+    failure::{Event, Failure, Wrapping},
     message::{Message, NO_ENVELOPE, PAYLOAD_LOCATION, SOURCE_QUEUE_ARN},
     notice::Location,
     queued::{ORIGINAL_ATTRIBUTES, Queued},
@@ -70,8 +70,8 @@ impl<'a> DeadLetter<'a> {
         let body = payload.unwrap_or(message.body);
         let attribute = |name, value: Option<String>| Some((name, value?));
         let said = |text: &Option<String>| Some(acceptable_beginning(text.as_deref()?));
-        let looks_wrapped =
-            failure.has_no_envelope && payload.is_some_and(|it| Envelope::find(it).is_some());
+        let looks_wrapped = matches!(failure.wrapping, Wrapping::Own)
+            && payload.is_some_and(|it| Envelope::find(it).is_some());
         let is_only_too_large_wrapped = reason == Reason::PayloadTooLarge
             && !failure.target.is_queue()
             && !failure.is_transparent

@@ -19,7 +19,7 @@ use crate::{
     message::Message,
     notice::Location,
     reason::Reason,
-    record::{self, Unreadable},
+    record::{self, Read, Unreadable},
     schedule::{Schedule, stay_end},
     settings::Rules,
     time::{between, later},
@@ -63,6 +63,10 @@ pub struct Judgement<'a> {
     /// Where the failure record lies, if the message only says so. Until [`Judgement::fetched`], the failure is what
     /// the message alone says.
     pub location: Option<Location>,
+    /// The notices to send instead of the message, if it is S3's notice of several objects.
+    pub notices: Vec<String>,
+    /// Whether S3 has tested with this message whether it may send to the queue.
+    pub is_test: bool,
     /// Whether messages of this queue may not name this target.
     pub(crate) is_refused: bool,
     pub schedule: Option<Schedule>,
@@ -78,17 +82,39 @@ pub fn decide<'a>(
 ) -> Judgement<'a> {
     let bare_target = rules.dlq_target.as_ref().and_then(|target| target.at(home));
     let moved = record::moved(&message).filter(|_| rules.bind_a_queue(message.queue));
-    let failure =
-        moved.unwrap_or_else(|| record::read(&message, bare_target.as_ref(), &rules.policies));
-    let (failure, location) = match failure {
-        Err(Unreadable::InBucket(location)) => {
-            (record::unread(&message, &location, home), Some(*location))
-        }
-        failure => (failure, None),
+    let read = match moved {
+        Some(failure) => failure.map(Read::Failure),
+        None => record::read(&message, bare_target.as_ref(), &rules.policies),
     };
-    let decision = dead_letter(Reason::Unreadable);
-    let judgement =
-        Judgement { message, failure, location, is_refused: false, schedule: None, decision };
+    let (mut location, mut notices, mut is_test) = (None, Vec::new(), false);
+    let failure = match read {
+        Ok(Read::Failure(failure)) => Ok(failure),
+        Ok(Read::InBucket(there)) => {
+            let failure = record::unread(&message, &there, home);
+            location = Some(there);
+            failure
+        }
+        Ok(Read::Several(of_each)) => {
+            notices = of_each;
+            Err(Unreadable::SeveralRecords)
+        }
+        Ok(Read::Test) => {
+            is_test = true;
+            Err(Unreadable::OtherNotice)
+        }
+        Err(why) => Err(why),
+    };
+    let (is_refused, decision) = (false, dead_letter(Reason::Unreadable));
+    let judgement = Judgement {
+        message,
+        failure,
+        location,
+        notices,
+        is_test,
+        is_refused,
+        schedule: None,
+        decision,
+    };
     judgement.decided(home, rules, now)
 }
 
@@ -100,8 +126,8 @@ fn dead_letter(reason: Reason) -> Decision {
 /// may come from a queue of another function, which was refused there or could not be read.
 fn is_allowed(failure: &Failure, message: &Message, home: &Home, rules: &Rules) -> bool {
     let is_bound = || rules.is_bound(&failure.target, message.queue, home);
-    let unknown = message.is_of_unknown_sender().filter(|_| !failure.is_of_consumer());
-    let sender_is_trusted = match unknown {
+    let unverified = message.unverified_reason().filter(|_| !failure.is_of_consumer());
+    let sender_is_trusted = match unverified {
         None => true,
         // Without bindings, all senders are trusted alike.
         Some(reason) if reason != Reason::TargetNotAllowed => {
@@ -155,28 +181,16 @@ impl<'a> Judgement<'a> {
     /// because of a fault that this handler has seen `since` then. The message waits until the fault is over, and is
     /// given up only before SQS would delete it.
     #[must_use]
-    pub fn unfetched(self, passes: bool, since: Timestamp, now: Timestamp) -> Self {
+    pub fn unfetched(self, is_transient: bool, since: Timestamp, now: Timestamp) -> Self {
         let judgement = Self { schedule: None, ..self };
         if judgement.is_kept(now) {
-            let wait = fault::wait(passes, judgement.kept_for(since, now), judgement.draw_at(now));
+            let wait =
+                fault::wait(is_transient, judgement.kept_for(since, now), judgement.draw_at(now));
             let settlement = judgement.put_back(wait, now);
             return judgement.unplanned(settlement);
         }
         let failure = Err(judgement.failure.err().unwrap_or(Unreadable::NotFetched));
         Self { failure, decision: dead_letter(Reason::Unreadable), ..judgement }
-    }
-
-    /// The notices to send instead of the message, if it is S3's notice of several objects.
-    pub fn notices(&self) -> &[String] {
-        match &self.failure {
-            Err(Unreadable::SeveralRecords(notices)) => notices,
-            Ok(_) | Err(_) => &[],
-        }
-    }
-
-    /// Whether S3 has tested with this message whether it may send to the queue.
-    pub fn is_test(&self) -> bool {
-        self.failure.as_ref().is_err_and(|why| *why == Unreadable::TestEvent)
     }
 
     /// The same message, decided anew.
@@ -317,13 +331,18 @@ impl<'a> Judgement<'a> {
     /// Decides what to do with a message whose failure could not be claimed. It is unknown whether the failure was
     /// acted on, so the message waits until the ledger works. It is given up without a claim only before SQS would
     /// delete it.
-    pub fn after_unclaimed(&self, passes: bool, since: Timestamp, now: Timestamp) -> Settlement {
+    pub fn after_unclaimed(
+        &self,
+        is_transient: bool,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> Settlement {
         let reason = match self.decision {
             Decision::Settle(Settlement::DeadLetter(reason)) => reason,
             Decision::Invoke | Decision::Settle(Settlement::Wait { .. }) => Reason::MaxAgeExceeded,
         };
         if self.is_kept(now) {
-            let wait = fault::wait(passes, self.kept_for(since, now), self.draw_at(now));
+            let wait = fault::wait(is_transient, self.kept_for(since, now), self.draw_at(now));
             self.put_back(wait, now)
         } else {
             Settlement::DeadLetter(reason)

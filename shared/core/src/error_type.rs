@@ -53,8 +53,8 @@ impl ErrorReport {
         let (Some(error_type), Some(message)) = (&self.error_type, &self.message) else {
             return None;
         };
-        let wish = message.split(|c: char| c == ':' || c.is_whitespace()).next()?;
-        (last_segment(class(error_type)) == RETRY_AFTER).then(|| duration::parse(wish))?
+        let asked = message.split(|c: char| c == ':' || c.is_whitespace()).next()?;
+        (last_segment(class(error_type)) == RETRY_AFTER).then(|| duration::parse(asked))?
     }
 }
 
@@ -251,8 +251,8 @@ mod tests {
             ("RetryAfterAll", "120s", None),
         ];
         for (error_type, message, expected) in table {
-            let wish = report(error_type, message).retry_after();
-            assert_eq!(wish, expected.map(Duration::from_secs), "{error_type} {message:?}");
+            let asked = report(error_type, message).retry_after();
+            assert_eq!(asked, expected.map(Duration::from_secs), "{error_type} {message:?}");
         }
     }
 }

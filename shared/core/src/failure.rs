@@ -36,12 +36,20 @@ pub struct Failure<'a> {
     pub event: Option<Event<'a>>,
     /// Whether the function is retried without an envelope, so that the ledger may know of which event this run is.
     pub is_transparent: bool,
-    /// The whole payload, if it looks like an envelope although the function is retried without: the ledger may know
-    /// that it is the function's own.
-    pub sealed: Option<Cow<'a, RawValue>>,
-    /// Whether the payload is known to be the function's own, even if it looks like an envelope: its note was found, or
-    /// its dead letter says so.
-    pub has_no_envelope: bool,
+    pub wrapping: Wrapping<'a>,
+}
+
+/// What is known of whether the payload was in an envelope.
+#[derive(Clone, Debug, Default)]
+pub enum Wrapping<'a> {
+    /// It was if it looks like it.
+    #[default]
+    AsItLooks,
+    /// It is the function's own, even if it looks like an envelope: its note was found, or its dead letter says so.
+    Own,
+    /// It looks like an envelope although the function is retried without. The ledger may know that the whole payload,
+    /// which is this, is the function's own.
+    Unknown(Cow<'a, RawValue>),
 }
 
 /// The payload of a failed invocation, taken out of its envelope.
@@ -77,6 +85,16 @@ pub enum Condition {
 impl Condition {
     /// What a failure record says of a paused target.
     pub const PAUSED: &'static str = "ZeroReservedConcurrency";
+}
+
+impl Wrapping<'_> {
+    /// What is known of a payload that is not kept.
+    pub(crate) fn without_payload<'b>(self) -> Wrapping<'b> {
+        match self {
+            Self::Own => Wrapping::Own,
+            Self::AsItLooks | Self::Unknown(_) => Wrapping::AsItLooks,
+        }
+    }
 }
 
 impl Event<'_> {
@@ -134,10 +152,10 @@ impl Failure<'_> {
 
     /// The key under which the ledger may know that this was a retry without an envelope, or `None` if it can't be one.
     pub fn noted_key(&self) -> Option<Key> {
-        let payload = match (&self.event, &self.sealed) {
-            (_, Some(whole)) => whole.get(),
-            (Some(Event::Fresh(payload)), None) => payload.get(),
-            (Some(Event::Retried(_) | Event::Queued(_) | Event::TooLarge) | None, None) => {
+        let payload = match (&self.wrapping, &self.event) {
+            (Wrapping::Unknown(whole), _) => whole.get(),
+            (_, Some(Event::Fresh(payload))) => payload.get(),
+            (_, Some(Event::Retried(_) | Event::Queued(_) | Event::TooLarge) | None) => {
                 return None;
             }
         };
@@ -147,13 +165,13 @@ impl Failure<'_> {
 
     /// Takes the failed run for the retry with this metadata, which had no envelope.
     pub(crate) fn continues(&mut self, metadata: RetryMetadata) {
-        let payload = match (self.sealed.take(), self.event.take()) {
-            (Some(whole), _) => whole,
-            (None, Some(Event::Fresh(payload))) => payload,
-            (None, event) => return self.event = event,
+        let payload = match (std::mem::take(&mut self.wrapping), self.event.take()) {
+            (Wrapping::Unknown(whole), _) => whole,
+            (_, Some(Event::Fresh(payload))) => payload,
+            (wrapping, event) => return (self.wrapping, self.event) = (wrapping, event),
         };
         self.event = Some(Event::Retried(Envelope { metadata, payload }));
-        self.has_no_envelope = true;
+        self.wrapping = Wrapping::Own;
     }
 
     /// The key under which this failure is claimed. A second delivery of the same failure has the same key.

@@ -95,7 +95,7 @@ const TENANCY: [&str; 2] = ["tenant ID", "tenancy"];
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
 pub struct StoreFault {
     /// Whether the fault is transient. Otherwise, a person has to fix it.
-    pub passes: bool,
+    pub is_transient: bool,
     /// AWS's error code, if AWS answered.
     pub code: Option<String>,
     /// The error message of AWS or of the failed connection.
@@ -297,11 +297,11 @@ pub fn classify_read(code: Option<&str>, status: Option<u16>, message: &str) -> 
     }
     // S3 passes the errors of KMS on under a name such as `KMS.ThrottlingException`.
     let last = name.rsplit('.').next().unwrap_or_default();
-    let passes = throttles(last)
+    let is_transient = throttles(last)
         || matches!(name, "RequestTimeout" | "OperationAborted")
         || matches!(status, None | Some(..300 | 408 | 429 | 500..));
     RecordFault::Store(StoreFault {
-        passes,
+        is_transient,
         code: code.map(str::to_owned),
         message: message.to_owned(),
     })
@@ -328,8 +328,8 @@ impl FaultKind {
 }
 
 /// How long a message waits after a fault that is transient, or that a person has to fix.
-pub(crate) fn wait(passes: bool, kept_for: Duration, draw: Draw) -> Duration {
-    if passes {
+pub(crate) fn wait(is_transient: bool, kept_for: Duration, draw: Draw) -> Duration {
+    if is_transient {
         draw.between(TRANSIENT_WAIT.least, TRANSIENT_WAIT.ceiling(kept_for))
     } else {
         let ceiling = CONFIGURATION_WAIT.ceiling(kept_for);
@@ -619,12 +619,12 @@ mod tests {
         ] {
             let got = match classify_read(code, Some(status), "m") {
                 RecordFault::Gone => None,
-                RecordFault::Store(fault) => Some(fault.passes),
+                RecordFault::Store(fault) => Some(fault.is_transient),
                 RecordFault::TooLarge => panic!("{code:?}"),
             };
             assert_eq!(got, passes, "{code:?} {status}");
         }
         let RecordFault::Store(cut) = classify_read(None, None, "m") else { panic!("no answer") };
-        assert!(cut.passes);
+        assert!(cut.is_transient);
     }
 }

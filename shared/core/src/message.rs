@@ -104,7 +104,7 @@ impl<'a> Message<'a> {
 
     /// The reason of a dead letter of ours that may name a function falsely: its queue was not bound to that function,
     /// or the handler could not read the message.
-    pub(crate) fn is_of_unknown_sender(&self) -> Option<Reason> {
+    pub(crate) fn unverified_reason(&self) -> Option<Reason> {
         let reason = self.attributes.reason?;
         let unknown = [
             Reason::TargetNotAllowed,

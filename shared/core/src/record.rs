@@ -46,7 +46,7 @@ use crate::{
     time,
 };
 pub use crate::{
-    failure::{Condition, Event, Failure},
+    failure::{Condition, Event, Failure, Wrapping},
     message::{
         CARRIED, FAILED_AT, MESSAGE_ID, Message, MessageAttributes, NO_ENVELOPE, PAYLOAD_LOCATION,
         SOURCE_QUEUE_ARN,
@@ -74,9 +74,32 @@ pub fn moved<'a>(message: &Message<'a>) -> Option<Result<Failure<'a>, Unreadable
         error: ErrorReport::default(),
         event: Some(Event::Queued(queued)),
         is_transparent: false,
-        sealed: None,
-        has_no_envelope: false,
+        wrapping: Wrapping::default(),
     }))
+}
+
+/// What a message says.
+#[allow(clippy::large_enum_variant, reason = "nearly all messages are failures")]
+#[derive(Debug)]
+pub enum Read<'a> {
+    Failure(Failure<'a>),
+    /// The failure record lies in a bucket, and has to be fetched.
+    InBucket(Location),
+    /// S3 has announced several objects: the notice of each. They are sent instead of the message, so that each is
+    /// judged by itself.
+    Several(Vec<String>),
+    /// S3 has tested whether it may send notices to the queue.
+    Test,
+}
+
+impl<'a> Read<'a> {
+    /// The failure, unless the message is a notice.
+    pub fn failure(self) -> Option<Failure<'a>> {
+        match self {
+            Self::Failure(failure) => Some(failure),
+            Self::InBucket(_) | Self::Several(_) | Self::Test => None,
+        }
+    }
 }
 
 /// Reads a message of any of the other forms. `bare_target` is the function that bare events belong to. Which payloads
@@ -85,41 +108,43 @@ pub fn read<'a>(
     message: &Message<'a>,
     bare_target: Option<&FunctionArn>,
     policies: &Policies,
-) -> Result<Failure<'a>, Unreadable> {
+) -> Result<Read<'a>, Unreadable> {
     let &MessageAttributes { lambda_request_id, error_message, payload_location, .. } =
         &message.attributes;
     if is_redriven(message) {
         return match payload_location.and_then(|_| notice_in(message.body)) {
-            Some(notice) => Err(announced(notice)),
-            None => redriven(message, policies),
+            Some(notice) => announced(notice),
+            None => redriven(message, policies).map(Read::Failure),
         };
     }
     let bare_target = bare_target.map(|target| (target, policies));
     if let Some(request_id) = lambda_request_id {
         let error_message = error_message.map(str::to_owned);
-        return bare(message, message.body, request_id, error_message, bare_target);
+        let failure = bare(message, message.body, request_id, error_message, bare_target);
+        return failure.map(Read::Failure);
     }
     let body = Object::read(message.body).ok_or(Unreadable::NoObject)?;
     if let Some(notification) = Notification::read(&body) {
         let Notification { text, bare_request_id, bare_error_message } = notification;
-        return match &bare_request_id {
+        let failure = match &bare_request_id {
             Some(id) => bare(message, &text, id, bare_error_message, bare_target),
             None => {
                 let body = Object::read(&text).ok_or(Unreadable::NoObject)?;
                 match Notice::read(&body) {
-                    Some(notice) => Err(announced(notice)),
+                    Some(notice) => return announced(notice),
                     None => record(message, &body, policies),
                 }
             }
-        }
-        .map(of_notification);
+        };
+        return failure.map(of_notification).map(Read::Failure);
     }
     if body.text("detail-type").is_some_and(|kind| kind.ends_with("Failure")) {
-        return record(message, &body.object("detail").ok_or(Unreadable::NoFunction)?, policies);
+        let detail = body.object("detail").ok_or(Unreadable::NoFunction)?;
+        return record(message, &detail, policies).map(Read::Failure);
     }
     match Notice::read(&body) {
-        Some(notice) => Err(announced(notice)),
-        None => record(message, &body, policies),
+        Some(notice) => announced(notice),
+        None => record(message, &body, policies).map(Read::Failure),
     }
 }
 
@@ -140,13 +165,13 @@ fn notice_in(body: &str) -> Option<Notice> {
     }
 }
 
-/// Why a message with this notice describes no failure yet.
-fn announced(notice: Notice) -> Unreadable {
+/// What a message with this notice says.
+fn announced<'a>(notice: Notice) -> Result<Read<'a>, Unreadable> {
     match notice {
-        Notice::Record(location) => Unreadable::InBucket(Box::new(location)),
-        Notice::Test => Unreadable::TestEvent,
-        Notice::Several(notices) => Unreadable::SeveralRecords(notices),
-        Notice::Other => Unreadable::OtherNotice,
+        Notice::Record(location) => Ok(Read::InBucket(location)),
+        Notice::Test => Ok(Read::Test),
+        Notice::Several(notices) => Ok(Read::Several(notices)),
+        Notice::Other => Err(Unreadable::OtherNotice),
     }
 }
 
@@ -166,8 +191,7 @@ pub(crate) fn unread(
         error: ErrorReport::default(),
         event: None,
         is_transparent: false,
-        sealed: None,
-        has_no_envelope: false,
+        wrapping: Wrapping::default(),
     })
 }
 
@@ -234,17 +258,21 @@ fn record<'a>(
         error_type: reported("errorType").map(Cow::into_owned),
         message: reported("errorMessage").map(|text| beginning(&text).to_owned()),
     };
-    let (event, policy) = (record.get("requestPayload"), policies.of(target.name()));
-    let has_no_envelope = has_no_envelope(message);
-    let read = event.map(|payload| match has_no_envelope {
-        true => Event::Fresh(Cow::Borrowed(payload)),
-        false => Event::read(payload, policy),
-    });
+    let policy = policies.of(target.name());
+    let (event, wrapping) = match record.get("requestPayload") {
+        Some(payload) if has_no_envelope(message) => {
+            (Some(Event::Fresh(Cow::Borrowed(payload))), Wrapping::Own)
+        }
+        Some(payload) => {
+            let (event, wrapping) = unwrapped(payload, policy);
+            (Some(event), wrapping)
+        }
+        None => (None, Wrapping::default()),
+    };
     Ok(Failure {
-        has_no_envelope,
         is_transparent: policy.transparent,
-        sealed: event.filter(|_| is_sealed(read.as_ref(), policy)).map(Cow::Borrowed),
-        event: read,
+        event,
+        wrapping,
         target: Target::Function(target),
         request_id: request_id(message, context.text("requestId").as_deref()),
         failed_at: failed_at(message, recorded_at)?,
@@ -263,7 +291,7 @@ fn bare<'a>(
     let event: &RawValue = serde_json::from_str(event).map_err(|_| Unreadable::NoEvent)?;
     let (target, policies) = target.ok_or(Unreadable::NoTarget)?;
     let policy = policies.of(target.name());
-    let read = Event::read(event, policy);
+    let (event, wrapping) = unwrapped(event, policy);
     Ok(Failure {
         target: Target::Function(target.clone()),
         request_id: request_id(message, Some(lambda_request_id)),
@@ -271,15 +299,19 @@ fn bare<'a>(
         condition: Condition::Failed,
         error: ErrorReport { error_type: None, message: error_message },
         is_transparent: policy.transparent,
-        sealed: is_sealed(Some(&read), policy).then_some(Cow::Borrowed(event)),
-        event: Some(read),
-        has_no_envelope: false,
+        event: Some(event),
+        wrapping,
     })
 }
 
-/// Whether a payload looks like an envelope although its function is retried without.
-fn is_sealed(event: Option<&Event<'_>>, policy: &Policy) -> bool {
-    policy.transparent && matches!(event, Some(Event::Retried(_)))
+/// The event in a payload. Of a function that is retried without an envelope, the payload may be the function's own.
+fn unwrapped<'a>(payload: &'a RawValue, policy: &Policy) -> (Event<'a>, Wrapping<'a>) {
+    let event = Event::read(payload, policy);
+    let wrapping = match policy.transparent && matches!(event, Event::Retried(_)) {
+        true => Wrapping::Unknown(Cow::Borrowed(payload)),
+        false => Wrapping::AsItLooks,
+    };
+    (event, wrapping)
 }
 
 /// The `given` request id, or the first message's id if it is missing or too long.
@@ -335,7 +367,8 @@ impl Condition {
 fn of_notification(failure: Failure<'_>) -> Failure<'static> {
     let is_large = |payload: &str| payload.len() > INVOCATION_MAX;
     if failure.event.as_ref().is_some_and(|event| is_large(event.payload())) {
-        return Failure { event: Some(Event::TooLarge), sealed: None, ..failure };
+        let wrapping = failure.wrapping.without_payload();
+        return Failure { event: Some(Event::TooLarge), wrapping, ..failure };
     }
     let owned = |payload: Cow<'_, RawValue>| Cow::Owned(payload.into_owned());
     let event = failure.event.and_then(|event| match event {
@@ -344,8 +377,12 @@ fn of_notification(failure: Failure<'_>) -> Failure<'static> {
         Event::TooLarge => Some(Event::TooLarge),
         Event::Queued(_) => None,
     });
-    let sealed = failure.sealed.filter(|whole| !is_large(whole.get())).map(owned);
-    Failure { event, sealed, ..failure }
+    let wrapping = match failure.wrapping {
+        Wrapping::Unknown(whole) if !is_large(whole.get()) => Wrapping::Unknown(owned(whole)),
+        Wrapping::Unknown(_) | Wrapping::AsItLooks => Wrapping::AsItLooks,
+        Wrapping::Own => Wrapping::Own,
+    };
+    Failure { event, wrapping, ..failure }
 }
 
 #[cfg(test)]
@@ -364,7 +401,23 @@ mod tests {
         message: &Message<'a>,
         bare_target: Option<&FunctionArn>,
     ) -> Result<Failure<'a>, Unreadable> {
-        super::read(message, bare_target, &Policies::default())
+        read_by(&Policies::default(), message, bare_target)
+    }
+
+    fn read_by<'a>(
+        policies: &Policies,
+        message: &Message<'a>,
+        bare_target: Option<&FunctionArn>,
+    ) -> Result<Failure<'a>, Unreadable> {
+        Ok(super::read(message, bare_target, policies)?.failure().unwrap())
+    }
+
+    /// Reads a message that is a notice of a record.
+    pub(super) fn read_location(message: &Message<'_>) -> Location {
+        match super::read(message, None, &Policies::default()) {
+            Ok(Read::InBucket(location)) => location,
+            other => panic!("{other:?}"),
+        }
     }
 
     const BODIES: [&str; 3] = [
@@ -484,7 +537,7 @@ mod tests {
                     .into_iter()
                     .chain([bare, letter(payload)])
                     .map(|message| {
-                        let failure = super::read(&message, Some(&target), policies).unwrap();
+                        let failure = read_by(policies, &message, Some(&target)).unwrap();
                         let payload = failure.envelope(Attempt::FIRST).unwrap().payload;
                         let tenant = policies.of(failure.target.name()).tenant(&payload).unwrap();
                         tenant.unwrap().into_owned()
@@ -495,7 +548,7 @@ mod tests {
             assert_eq!(tenants(&forged), ["A"; 5], "as in its first run");
             assert_eq!(tenants(&ours), ["B"; 5]);
             let body = testing::record_of(&repeated);
-            let failure = super::read(&message(&body), None, policies).unwrap();
+            let failure = read_by(policies, &message(&body), None).unwrap();
             assert!(failure.retried().is_none(), "our envelopes repeat no member");
         }
         let body = testing::record_of(&forged);
@@ -621,13 +674,13 @@ mod tests {
         ];
         for notice in notices {
             for body in [notice.to_owned(), in_sns(notice)] {
-                let why = read(&message(&body), None).unwrap_err();
-                assert_eq!(why, Unreadable::InBucket(Box::new(location())), "{body}");
+                assert_eq!(read_location(&message(&body)), location(), "{body}");
             }
         }
         let test = include_str!("../fixtures/s3_test_event.json");
         for body in [test.to_owned(), in_sns(test)] {
-            assert_eq!(read(&message(&body), None).unwrap_err(), Unreadable::TestEvent);
+            let read = super::read(&message(&body), None, &Policies::default());
+            assert!(matches!(read, Ok(Read::Test)), "{read:?}");
         }
     }
 
@@ -677,8 +730,7 @@ mod tests {
                 ..letter(&body).attributes
             };
             let letter = Message { attributes, ..message(&body) };
-            let why = read(&letter, None).unwrap_err();
-            assert_eq!(why, Unreadable::InBucket(Box::new(location())));
+            assert_eq!(read_location(&letter), location());
             let text = testing::record_of(&testing::envelope(7, 1, "other", "1.0"));
             let policies = Policies::default();
             let failure = super::fetched(&letter, &location(), &text, &policies).unwrap();

@@ -83,8 +83,8 @@ fn delay(failure: &Failure, attempt: Attempt, policy: &Policy) -> Duration {
         // A target may ask for longer than our backoff, never for less: honouring "now" under load
         // is how a retry storm starts.
         Condition::Failed | Condition::RecursionStopped => {
-            let wish = failure.error.retry_after().unwrap_or_default();
-            policy.delay(attempt, draw).max(wish)
+            let asked = failure.error.retry_after().unwrap_or_default();
+            policy.delay(attempt, draw).max(asked)
         }
         Condition::Redriven { .. } => policy.delay(attempt, draw),
     }

@@ -42,7 +42,7 @@ pub(crate) fn message(body: &str) -> Message<'_> {
 
 /// The failure that the message describes, of a function without settings of its own.
 pub(crate) fn read<'a>(message: &Message<'a>) -> Failure<'a> {
-    record::read(message, None, &Policies::default()).unwrap()
+    record::read(message, None, &Policies::default()).unwrap().failure().unwrap()
 }
 
 /// The account and region of the sample.

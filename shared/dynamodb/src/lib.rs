@@ -342,7 +342,7 @@ impl ClaimTable {
         }
         let message =
             format!("table {}: throttled, {} items were not read", self.table, keys.len());
-        Err(StoreFault { passes: true, code: None, message })
+        Err(StoreFault { is_transient: true, code: None, message })
     }
 
     /// The error if the item in the table differs from the `seen` one.
@@ -366,11 +366,15 @@ impl ClaimTable {
     /// The fault of an answer that says less than was asked. Nothing can be concluded from it.
     fn unanswered(&self, member: &str) -> StoreFault {
         let message = format!("table {}: expected an answer with {member}, got none", self.table);
-        StoreFault { passes: true, code: None, message }
+        StoreFault { is_transient: true, code: None, message }
     }
 
     fn unreadable(&self, why: &str) -> StoreFault {
-        StoreFault { passes: false, code: None, message: format!("table {}: {why}", self.table) }
+        StoreFault {
+            is_transient: false,
+            code: None,
+            message: format!("table {}: {why}", self.table),
+        }
     }
 
     /// Converts the error of a call, and classifies it as transient or permanent.
@@ -383,7 +387,7 @@ impl ClaimTable {
         let said = error.message().map_or_else(|| words(error), str::to_owned);
         let said = if is_of_other_key(&said) { format!("{said}; {OTHER_KEY}") } else { said };
         StoreFault {
-            passes: store_fault_passes(code, status),
+            is_transient: store_fault_passes(code, status),
             code: code.map(str::to_owned),
             message: format!("table {}: {said}", self.table),
         }

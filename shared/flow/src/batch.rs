@@ -126,8 +126,7 @@ where
         run: &Run<'_, L, C>,
     ) -> Phase<Item<'e>, Done<'e>> {
         let Self { settings, queues, .. } = self;
-        let (several, single) =
-            items.into_iter().partition(|it| !it.judgement.notices().is_empty());
+        let (several, single) = items.into_iter().partition(|it| !it.judgement.notices.is_empty());
         let (split, fetched) = join(
             split::split(several, queues, settings, budget.reads, run),
             fetch::fetch(single, self.records.as_ref(), settings, budget.reads, run),
@@ -164,7 +163,7 @@ where
         let looked = register::look(items, &probed, run).await;
         let Phase { go_on: tasks, done: duplicates } = register::steer(items, &looked, run);
         duplicates.into_iter().for_each(|item| run.results.end(item, Outcome::Duplicate));
-        let (tasks, steps) = probes::take_steps(items, tasks, &probed, looked.notes(), run).await;
+        let (tasks, steps) = probes::take_steps(items, tasks, &probed, looked.found(), run).await;
         // Carry out and follow up.
         let carry_out = self.carry_out(&tasks, run);
         let follow_up = probes::follow_up(steps, &self.queues, &self.functions, run);
@@ -191,12 +190,13 @@ where
                 Decision::Settle(settlement) => settlements.add(act, settlement),
             }
         }
-        let ((), invoked, _) = join3(
+        let ((), mut invoked, others) = join3(
             self.settle(settlements, run),
             self.act_on_all(due, run),
             self.act_on_all(given_up, run),
         )
         .await;
+        invoked.extend(others);
         invoked
     }
 

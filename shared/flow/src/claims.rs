@@ -90,13 +90,13 @@ pub(crate) async fn claim<L: Ledger, C: Clock>(
                 found = current.map(|current| Cow::Owned(*current));
             }
             Err(NotReplaced::Fault(fault)) => {
-                let held = fault.passes.then(|| Box::new(held));
+                let held = fault.is_transient.then(|| Box::new(held));
                 return Err(NotClaimed::Unknown { fault, held });
             }
         }
     }
     let message = "the claim changed each time it was looked at".to_owned();
-    Err(NotClaimed::unasked(StoreFault { passes: true, code: None, message }))
+    Err(NotClaimed::unasked(StoreFault { is_transient: true, code: None, message }))
 }
 
 /// A claim, with the call that is about to be made under it without an envelope. It is written with the claim, so

@@ -11,7 +11,7 @@ use crate::{item::Item, log, outages::LEDGER, ports::Clock, report::Obstacle, ru
 /// The fault of a call that was given up because there was no time left for it.
 pub(crate) fn out_of_time(before: &str) -> StoreFault {
     let message = format!("the handler ran out of time before {before}");
-    StoreFault { passes: true, code: None, message }
+    StoreFault { is_transient: true, code: None, message }
 }
 
 /// The same message, which waits because its record can't be read, or its notices can't be sent, at this place.
@@ -22,10 +22,10 @@ pub(crate) fn unfetched<'e, L, C: Clock>(
     settings: &'e Settings,
     run: &Run<'_, L, C>,
 ) -> Item<'e> {
-    let obstacle = if fault.passes { Obstacle::Throttled } else { Obstacle::Configuration };
+    let obstacle = if fault.is_transient { Obstacle::Throttled } else { Obstacle::Configuration };
     let now = run.clock.now();
     let since = run.outages.met(place, now);
-    let judgement = item.judgement.clone().unfetched(fault.passes, since, now);
+    let judgement = item.judgement.clone().unfetched(fault.is_transient, since, now);
     item.judged_again(settings, judgement).hindered(obstacle)
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn unclaimed<L, C: Clock>(
 ) -> Settlement {
     let now = run.clock.now();
     let since = run.outages.met(LEDGER, now);
-    item.judgement.after_unclaimed(fault.passes, since, now)
+    item.judgement.after_unclaimed(fault.is_transient, since, now)
 }
 
 /// How to settle a message whose retry was not accepted, and the obstacle, if a later retry may be accepted.

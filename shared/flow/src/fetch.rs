@@ -41,7 +41,7 @@ pub(crate) async fn fetch<'e, R: Records, L, C: Clock>(
     let mut fetched = Phase { go_on: Vec::with_capacity(items.len()), done: Vec::new() };
     let mut sought = Vec::new();
     for item in items {
-        if item.judgement.is_test() {
+        if item.judgement.is_test {
             fetched.done.push(Done::Ended(item, Outcome::Tested));
         } else if item.judgement.location.is_some() {
             sought.push(item);
@@ -103,5 +103,5 @@ pub(crate) async fn fetch<'e, R: Records, L, C: Clock>(
 
 fn not_listed(location: &Location) -> StoreFault {
     let message = format!("RECORD_BUCKETS does not name {}", location.bucket);
-    StoreFault { passes: false, code: None, message }
+    StoreFault { is_transient: false, code: None, message }
 }

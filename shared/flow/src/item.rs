@@ -12,7 +12,7 @@ use comeback_core::{
     in_flight::is_backlog,
     lineage::{Call, Key, Note, root},
     policy::Policy,
-    record::Failure,
+    record::{Failure, Wrapping},
     settings::{Rules, Settings},
     time::between,
 };
@@ -74,7 +74,7 @@ impl<'e> Item<'e> {
     /// The key under which the ledger may know that its run was a retry without an envelope.
     pub(crate) fn noted_key(&self) -> Option<Key> {
         let key = self.judgement.noted_key()?;
-        if self.failure().is_some_and(|failure| failure.sealed.is_none()) {
+        if !self.has_unknown_payload() {
             // Its claim has the same key.
             self.key.get_or_init(|| key.clone());
         }
@@ -104,12 +104,17 @@ impl<'e> Item<'e> {
     /// Whether the ledger was asked for its run, under the key of its claim. A payload that looks like an envelope, and
     /// has no note, is known by what is in it.
     pub(crate) fn is_recalled(&self) -> bool {
-        self.is_recalled && self.failure().is_some_and(|failure| failure.sealed.is_none())
+        self.is_recalled && !self.has_unknown_payload()
+    }
+
+    fn has_unknown_payload(&self) -> bool {
+        self.failure().is_none_or(|failure| matches!(failure.wrapping, Wrapping::Unknown(_)))
     }
 
     /// What the ledger has noted of its run, or has to. What an envelope says is not noted.
     pub(crate) fn noted(&self) -> Option<&RetryMetadata> {
-        let is_noted = |failure: &&Failure<'_>| self.is_recalled && failure.has_no_envelope;
+        let is_noted =
+            |failure: &&Failure<'_>| self.is_recalled && matches!(failure.wrapping, Wrapping::Own);
         self.failure().filter(is_noted).and_then(Failure::retried)
     }
 
@@ -175,7 +180,7 @@ impl<'e> Item<'e> {
 
     /// The messages to send instead of this one, if it is S3's notice of several objects.
     pub(crate) fn replacements(&self) -> Vec<Resent<'_>> {
-        self.judgement.notices().iter().map(|notice| replacing(self.record, notice)).collect()
+        self.judgement.notices.iter().map(|notice| replacing(self.record, notice)).collect()
     }
 
     pub(crate) fn may_be_sent_again(&self) -> bool {

@@ -199,12 +199,12 @@ pub(crate) fn not_yet_recalled(item: &Item<'_>, again_at: Timestamp) {
 
 /// A warning if the fault will pass, an error if a person has to fix it.
 fn level(fault: &StoreFault) -> Level {
-    if fault.passes { Level::WARN } else { Level::ERROR }
+    if fault.is_transient { Level::WARN } else { Level::ERROR }
 }
 
 /// The failure record can't be read. Another line has the outcome of the message.
 pub(crate) fn not_read(item: &Item<'_>, fault: &StoreFault) {
-    let message = if fault.passes {
+    let message = if fault.is_transient {
         "the failure record can't be read in its bucket; its event waits until it can"
     } else {
         "the failure record can't be read in its bucket, and will not be until somebody fixes the cause"

@@ -107,7 +107,7 @@ pub trait Ledger {
 
     /// Reads the items of these runs and targets, however many there are, with as few calls as possible. What was
     /// written just before may be missing.
-    fn look_up(&self, wanted: &Wanted<'_>) -> impl Future<Output = Result<Notes, StoreFault>>;
+    fn look_up(&self, wanted: &Wanted<'_>) -> impl Future<Output = Result<LookedUp, StoreFault>>;
 
     /// Replaces the circuit of a target and increments its version, if that is still the one that was `seen`. A target
     /// without a circuit has version 0. This is one conditional write.
@@ -142,7 +142,7 @@ pub struct Wanted<'a> {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Notes {
+pub struct LookedUp {
     /// The runs that have an item.
     pub runs: HashMap<Key, Entered>,
     pub paused: HashSet<String>,

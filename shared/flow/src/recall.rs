@@ -63,7 +63,7 @@ pub(crate) async fn recall<'e, L: Ledger, C: Clock>(
     let runs = sought.iter().filter_map(|(key, _)| key.clone()).collect();
     let wanted = Wanted { runs, ..Wanted::default() };
     let found = within(run.clock, until, ledger.look_up(&wanted)).await;
-    let found = found.unwrap_or_else(|| Err(cut_off())).map(|notes| notes.runs);
+    let found = found.unwrap_or_else(|| Err(cut_off())).map(|found| found.runs);
     let (mut known, mut missed) = (Vec::with_capacity(sought.len()), Vec::new());
     for (key, item) in sought.into_iter().filter_map(|(key, item)| Some((key?, item))) {
         match &found {
@@ -107,7 +107,7 @@ pub(crate) async fn recall<'e, L: Ledger, C: Clock>(
 /// The fault of a call that was given up, so that other messages need not wait for it.
 fn cut_off() -> StoreFault {
     let message = "the ledger did not answer in time".to_owned();
-    StoreFault { passes: true, code: None, message }
+    StoreFault { is_transient: true, code: None, message }
 }
 
 impl Known {

@@ -29,7 +29,7 @@ use crate::{
     message::Source,
     outages::LEDGER,
     phase::Phase,
-    ports::{Clock, Ledger, NotReplaced, Notes, Wanted},
+    ports::{Clock, Ledger, LookedUp, NotReplaced, Wanted},
     report::Obstacle,
     run::Run,
     settlements::Wait,
@@ -40,7 +40,7 @@ use crate::{
 pub(crate) enum Looked {
     /// There was nothing to read.
     Nothing,
-    Found(Notes),
+    Found(LookedUp),
     /// It can't be read.
     Failed {
         fault: StoreFault,
@@ -50,9 +50,9 @@ pub(crate) enum Looked {
 }
 
 impl Looked {
-    pub(crate) fn notes(&self) -> Option<&Notes> {
+    pub(crate) fn found(&self) -> Option<&LookedUp> {
         match self {
-            Self::Found(notes) => Some(notes),
+            Self::Found(found) => Some(found),
             Self::Nothing | Self::Failed { .. } => None,
         }
     }
@@ -80,7 +80,7 @@ pub(crate) async fn look<L: Ledger, C: Clock>(
         return Looked::Nothing;
     }
     match ledger.look_up(&wanted).await {
-        Ok(notes) => Looked::Found(notes),
+        Ok(found) => Looked::Found(found),
         Err(fault) => {
             log::not_looked_up(&fault);
             let since = run.outages.met(LEDGER, run.clock.now());
@@ -101,7 +101,7 @@ pub(crate) fn steer<'a, L: Ledger, C: Clock>(
     for item in items {
         let task = match looked {
             Looked::Nothing => follow(item, None, now, run),
-            Looked::Found(notes) => follow(item, Some(notes), now, run),
+            Looked::Found(found) => follow(item, Some(found), now, run),
             Looked::Failed { fault, since } if run.registers => {
                 Some(look_again_soon(item, fault, *since, now))
             }
@@ -118,16 +118,16 @@ pub(crate) fn steer<'a, L: Ledger, C: Clock>(
 /// Decides about an event as the table says. Returns `None` if its failure was already acted on.
 fn follow<'a, L, C: Clock>(
     item: &'a Item<'a>,
-    notes: Option<&'a Notes>,
+    found: Option<&'a LookedUp>,
     now: Timestamp,
     run: &Run<'_, L, C>,
 ) -> Option<Task<'a>> {
     let Some(failure) = item.accepted() else { return Some(Task::of(item, None)) };
-    let looked_up = || notes.filter(|notes| !notes.runs.is_empty())?.runs.get(item.key());
+    let looked_up = || found.filter(|found| !found.runs.is_empty())?.runs.get(item.key());
     let entered = item.entered().or_else(looked_up);
     let task = Task::of(item, entered);
     let Some(claim) = entered.map(|entered| &entered.known.claim) else {
-        return Some(paused(task, failure, notes, now));
+        return Some(paused(task, failure, found, now));
     };
     // A message that is visible although its event does not wait was made visible by an old receipt handle. It must not
     // stay until the event would have been due.
@@ -136,17 +136,17 @@ fn follow<'a, L, C: Clock>(
         Verdict::Held { until } => task.waiting_at_most(item.judgement.after_held(until, now)),
         Verdict::Own(_) | Verdict::Take(_) => task,
     };
-    Some(paused(task, failure, notes, now))
+    Some(paused(task, failure, found, now))
 }
 
 /// The same task, which waits if its target is paused, unless an operator has ordered it.
 fn paused<'a>(
     task: Task<'a>,
     failure: &Failure<'_>,
-    notes: Option<&Notes>,
+    found: Option<&LookedUp>,
     now: Timestamp,
 ) -> Task<'a> {
-    let is_paused = notes.is_some_and(|notes| notes.paused.contains(failure.target.as_str()));
+    let is_paused = found.is_some_and(|found| found.paused.contains(failure.target.as_str()));
     if is_paused && task.decision() == Decision::Invoke && task.order().is_none() {
         let settlement = task.item.judgement.paused(now);
         return task.decided(Decision::Settle(settlement));
@@ -166,7 +166,11 @@ fn look_again_soon<'a>(
     let task = Task::of(item, item.entered()).with_obstacle(obstacle);
     let may_be_ordered = item.judgement.message.receive_count > 1;
     if may_be_ordered {
-        return task.waiting_at_most(item.judgement.after_unclaimed(fault.passes, since, now));
+        return task.waiting_at_most(item.judgement.after_unclaimed(
+            fault.is_transient,
+            since,
+            now,
+        ));
     }
     task
 }

@@ -49,7 +49,7 @@ pub(crate) async fn split<'e, Q: Queues, L, C: Clock>(
 async fn send<Q: Queues>(item: &Item<'_>, queues: &Q) -> Result<(), StoreFault> {
     let Some(url) = item.source().and_then(Source::url) else {
         let message = "its eventSourceARN names no queue: set RETRY_QUEUE_URL".to_owned();
-        return Err(StoreFault { passes: false, code: None, message });
+        return Err(StoreFault { is_transient: false, code: None, message });
     };
     let notices = item.replacements();
     let calls = by_size(&notices, |notice| notice.size()).into_iter().map(async |part| {
@@ -62,8 +62,8 @@ async fn send<Q: Queues>(item: &Item<'_>, queues: &Q) -> Result<(), StoreFault> 
     match faults.into_iter().next() {
         None => Ok(()),
         Some(InvokeFault { kind, code, message }) => {
-            let passes = matches!(kind, FaultKind::Transient { .. });
-            Err(StoreFault { passes, code, message })
+            let is_transient = matches!(kind, FaultKind::Transient { .. });
+            Err(StoreFault { is_transient, code, message })
         }
     }
 }

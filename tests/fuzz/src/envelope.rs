@@ -60,7 +60,8 @@ fn wrapped_after_failure(payload: &str) -> (bool, Envelope<'static>) {
     let sent_at = Timestamp::from_timestamp(1_573_755_366, 0);
     let message =
         Message { id: "m-1", body: &body, receive_count: 1, sent_at, ..Message::default() };
-    let failure = record::read(&message, None, &Policies::default()).unwrap();
+    let read = record::read(&message, None, &Policies::default()).unwrap();
+    let failure = read.failure().unwrap();
     let is_fresh = matches!(failure.event, Some(Event::Fresh(_)));
     let attempt = failure.retried().map_or(Attempt::FIRST, |of| of.attempt.next());
     let envelope = failure.envelope(attempt).unwrap();

@@ -435,7 +435,7 @@ impl World {
             run.knows_pause |= !paused.is_empty();
             run.circuit = circuit;
         }
-        Ok(Found::Notes { runs: found, paused, circuits })
+        Ok(Found::LookedUp { runs: found, paused, circuits })
     }
 
     /// Notes the rare things that this step has shown.

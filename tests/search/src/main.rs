@@ -59,7 +59,7 @@ struct Found {
 }
 
 /// The shortest swap, as a script that the simulation keeps. Its own lines say what it shows, and what must be seen.
-const KEPT: &str = include_str!("../../simulation/scripts/swapped.script");
+const SWAP_SCRIPT: &str = include_str!("../../simulation/scripts/swapped.script");
 
 fn main() -> ExitCode {
     let Arguments { whole, threads, swap, scope } = Arguments::parse();
@@ -117,7 +117,7 @@ fn swapped() -> String {
 /// The lines of the kept script that the search has found.
 fn kept() -> String {
     let is_found = |line: &&str| !line.starts_with('#') && !line.starts_with("see ");
-    KEPT.lines().filter(is_found).map(|line| format!("{line}\n")).collect()
+    SWAP_SCRIPT.lines().filter(is_found).map(|line| format!("{line}\n")).collect()
 }
 
 fn print_of(state: &State) -> u64 {

@@ -181,8 +181,8 @@ DEFECTS = [
     (
         "a target gets less time than its backoff where it asks for less",
         "core/schedule",
-        "policy.delay(attempt, draw).max(wish)",
-        "if wish.is_zero() { policy.delay(attempt, draw) } else { wish }",
+        "policy.delay(attempt, draw).max(asked)",
+        "if asked.is_zero() { policy.delay(attempt, draw) } else { asked }",
     ),
     (
         "the first failure is forgotten: each failure begins the age anew",
@@ -881,8 +881,8 @@ DEFECTS = [
     (
         "a message that looks like a refused dead letter is refused",
         "core/decision",
-        "message.is_of_unknown_sender().filter(|_| !failure.is_of_consumer())",
-        "message.is_of_unknown_sender()",
+        "message.unverified_reason().filter(|_| !failure.is_of_consumer())",
+        "message.unverified_reason()",
     ),
     (
         "a message that could not be sent back takes its neighbours along",
@@ -969,8 +969,8 @@ DEFECTS = [
     (
         "a refused letter of a queue is believed when it comes back",
         "core/decision",
-        "message.is_of_unknown_sender().filter(|_| !failure.is_of_consumer());",
-        "message.is_of_unknown_sender().filter(|_| !failure.target.is_queue());",
+        "message.unverified_reason().filter(|_| !failure.is_of_consumer());",
+        "message.unverified_reason().filter(|_| !failure.target.is_queue());",
     ),
     (
         "no time is kept for what follows an act",
@@ -1134,14 +1134,14 @@ DEFECTS = [
     (
         "an envelope is read in spite of a note",
         "core/failure",
-        "(Some(whole), _) => whole,",
-        "(Some(_), Some(Event::Retried(envelope))) => envelope.payload,\n            (Some(whole), _) => whole,",
+        "(Wrapping::Unknown(whole), _) => whole,",
+        "(Some(_), Some(Event::Retried(envelope))) => envelope.payload,\n            (Wrapping::Unknown(whole), _) => whole,",
     ),
     (
         "what a payload says of its attempt is believed in spite of a note",
         "core/failure",
-        "let payload = match (self.sealed.take(), self.event.take()) {",
-        "if self.retried().is_some() {\n            return;\n        }\n        let payload = match (self.sealed.take(), self.event.take()) {",
+        "let payload = match (std::mem::take(&mut self.wrapping), self.event.take()) {",
+        "if self.retried().is_some() {\n            return;\n        }\n        let payload = match (std::mem::take(&mut self.wrapping), self.event.take()) {",
     ),
     (
         "what continues a retry keeps the schedule of a first failure",
@@ -1172,7 +1172,7 @@ DEFECTS = [
         "an object that is gone counts as a fault that passes",
         "core/fault",
         "return RecordFault::Gone;",
-        "return RecordFault::Store(StoreFault { passes: true, code: None, message: message.to_owned() });",
+        "return RecordFault::Store(StoreFault { is_transient: true, code: None, message: message.to_owned() });",
     ),
     (
         "any fault of a bucket counts as no object",
@@ -1268,8 +1268,8 @@ DEFECTS = [
     (
         "a notice whose parts are denied is tried again at once",
         "flow/split",
-        "let passes = matches!(kind, FaultKind::Transient { .. });",
-        "let passes = !matches!(kind, FaultKind::Refused(_));",
+        "let is_transient = matches!(kind, FaultKind::Transient { .. });",
+        "let is_transient = !matches!(kind, FaultKind::Refused(_));",
     ),
     # what only a kept script finds
     (

@@ -38,7 +38,7 @@ use comeback_flow::{
     outages::Outages,
     ports::{
         Attribute, CallFault, Clock, Entered, Functions, Invocation, Invoked, Ledger, Listing,
-        NotExchanged, NotReplaced, Notes, Queues, RECORD_MAX, Records, Resent, Stored, Value,
+        LookedUp, NotExchanged, NotReplaced, Queues, RECORD_MAX, Records, Resent, Stored, Value,
         VisibilityChange, Wanted,
     },
 };
@@ -197,8 +197,8 @@ pub enum Found {
     /// A failure record, as it lies in its bucket.
     Record(Arc<[u8]>),
     Count(u64),
-    /// [`Notes`], in order.
-    Notes {
+    /// [`LookedUp`], in order.
+    LookedUp {
         runs: BTreeMap<Key, Entered>,
         paused: BTreeSet<String>,
         circuits: BTreeMap<String, Stored>,
@@ -341,7 +341,7 @@ impl From<Refusal> for CallFault {
 impl From<Refusal> for StoreFault {
     fn from(refusal: Refusal) -> Self {
         Self {
-            passes: store_fault_passes(refusal.code, refusal.status),
+            is_transient: store_fault_passes(refusal.code, refusal.status),
             code: refusal.code.map(str::to_owned),
             message: MESSAGE.to_owned(),
         }
@@ -505,20 +505,20 @@ impl Ledger for Port {
         Ok(if let Found::Siblings(siblings) = found { siblings } else { Siblings::default() })
     }
 
-    async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
+    async fn look_up(&self, wanted: &Wanted<'_>) -> Result<LookedUp, StoreFault> {
         let mut runs: Vec<_> = wanted.runs.iter().cloned().collect();
         let mut targets: Vec<_> = wanted.targets.iter().map(|&target| target.to_owned()).collect();
         runs.sort_unstable();
         targets.sort_unstable();
         let found = self.read(Request::LookUp { runs, targets }).await?;
-        Ok(if let Found::Notes { runs, paused, circuits } = found {
-            Notes {
+        Ok(if let Found::LookedUp { runs, paused, circuits } = found {
+            LookedUp {
                 runs: runs.into_iter().collect(),
                 paused: paused.into_iter().collect(),
                 circuits: circuits.into_iter().collect(),
             }
         } else {
-            Notes::default()
+            LookedUp::default()
         })
     }
 

@@ -26,7 +26,7 @@ use comeback_core::{
 };
 use comeback_dynamodb::{primary, register};
 use comeback_flow::ports::{
-    Ledger, Listed, Listing, NotExchanged, NotReplaced, Notes, Stored, Wanted,
+    Ledger, Listed, Listing, LookedUp, NotExchanged, NotReplaced, Stored, Wanted,
 };
 use moto::{create_register, create_table};
 use retry_handler::DynamoLedger;
@@ -165,7 +165,7 @@ async fn one_call_reads_the_items_of_events_and_targets() {
         runs: ["flying", "delayed", "held", "absent", "foreign"].map(key).into(),
         targets: HashSet::from([TARGET, OTHER]),
     };
-    let Notes { runs, paused, .. } = register.look_up(&wanted).await.unwrap();
+    let LookedUp { runs, paused, .. } = register.look_up(&wanted).await.unwrap();
     assert_eq!(paused, HashSet::from([TARGET.to_owned()]));
     let found =
         |run: &str| runs.get(&key(run)).map(|it| (it.known.claim.clone(), it.delayed_until));
@@ -234,7 +234,7 @@ async fn a_pause_is_found_in_a_batch_of_any_size() {
         runs: (0..300).map(|nth| key(&format!("event {nth}"))).collect(),
         targets: HashSet::from([TARGET]),
     };
-    let Notes { runs, paused, .. } = answers.ledger().look_up(&wanted).await.unwrap();
+    let LookedUp { runs, paused, .. } = answers.ledger().look_up(&wanted).await.unwrap();
     assert_eq!((runs.len(), paused), (0, HashSet::from([TARGET.to_owned()])));
     let asked: Vec<Vec<_>> = answers.requests().iter().map(|body| keys_of(body)).collect();
     assert!(asked.iter().all(|keys| keys.len() <= 100), "{asked:?}");
@@ -249,13 +249,13 @@ async fn items_that_dynamodb_leaves_out_are_read_again_until_it_seems_to_be_thro
     let left = format!(r#"{{"claims":{{"Keys":[{{{of}}}]}}}}"#);
     let wanted = Wanted { runs: HashSet::from([key("waits")]), targets: HashSet::from([TARGET]) };
     let answers = Answers::of([answer("[]", &left), answer(&paused, "{}")]);
-    let notes = answers.ledger().look_up(&wanted).await.unwrap();
-    assert_eq!(notes.paused, HashSet::from([TARGET.to_owned()]));
+    let found = answers.ledger().look_up(&wanted).await.unwrap();
+    assert_eq!(found.paused, HashSet::from([TARGET.to_owned()]));
     let requests = answers.requests();
     assert!(requests[0].contains("waits") && !requests[1].contains("waits"), "{requests:?}");
     let answers = Answers::of((0..4).map(|_| answer("[]", &left)));
     let fault = answers.ledger().look_up(&wanted).await.unwrap_err();
-    assert!(fault.passes, "{fault}");
+    assert!(fault.is_transient, "{fault}");
     assert_eq!(fault.message, "table claims: throttled, 1 items were not read");
 }
 
@@ -368,7 +368,7 @@ async fn a_table_without_the_index_or_no_table_is_for_a_person_to_mend() {
     let wanted = Wanted { targets: [TARGET].into(), ..Wanted::default() };
     let no_notes = missing.look_up(&wanted).await.unwrap_err();
     for fault in [no_index, no_claims, no_circuits, no_notes] {
-        assert!(!fault.passes && fault.code.is_some(), "{fault:?}");
+        assert!(!fault.is_transient && fault.code.is_some(), "{fault:?}");
     }
 }
 
@@ -380,7 +380,10 @@ async fn a_table_of_an_earlier_version_is_named_with_what_to_do() {
     else {
         panic!()
     };
-    assert!(!no_write.passes && no_write.message.contains("create a new table"), "{no_write:?}");
+    assert!(
+        !no_write.is_transient && no_write.message.contains("create a new table"),
+        "{no_write:?}"
+    );
 }
 
 /// DynamoDB names the table in the answer to a read even if it finds nothing.
@@ -388,7 +391,7 @@ async fn a_table_of_an_earlier_version_is_named_with_what_to_do() {
 async fn an_answer_that_says_less_than_was_asked_is_a_fault_and_no_absence() {
     let wanted = Wanted { runs: HashSet::from([key("a")]), ..Wanted::default() };
     let fault = Answers::of(["{}".to_owned()]).ledger().look_up(&wanted).await.unwrap_err();
-    assert!(fault.passes && fault.message.contains("Responses"), "{fault:?}");
+    assert!(fault.is_transient && fault.message.contains("Responses"), "{fault:?}");
     let empty = r#"{"Responses":{"claims":[]},"UnprocessedKeys":{}}"#.to_owned();
     assert!(Answers::of([empty]).ledger().look_up(&wanted).await.unwrap().runs.is_empty());
     let fault = Answers::of(["{}".to_owned()]).ledger().siblings(&key("a"), false).await;
@@ -411,7 +414,7 @@ async fn an_item_of_another_program_is_for_a_person_to_mend() {
     for next in [Some(held("handler/0", 2)), None] {
         let result = answered(response(400, JSON, &body), next.as_ref()).await;
         let Err(NotReplaced::Fault(fault)) = result else { panic!("{result:?}") };
-        assert!(!fault.passes);
+        assert!(!fault.is_transient);
         assert_eq!(
             fault.message,
             r#"table claims: expected an item with the attributes of a claim, got one with {"id", "order"}"#
@@ -463,7 +466,7 @@ async fn a_table_that_does_not_answer_is_given_up_sooner_than_other_services_are
         let start = Instant::now();
         let claimed = replace(&ledger, "failed-request", None, Some(&held("handler/0", 2))).await;
         let Err(NotReplaced::Fault(fault)) = claimed else { panic!("{claimed:?}") };
-        assert!(fault.passes, "{fault}");
+        assert!(fault.is_transient, "{fault}");
         assert_eq!(start.elapsed().as_secs(), seconds, "{attempts} attempts");
     }
 }

@@ -100,18 +100,18 @@ async fn errors_are_known_by_their_codes_and_pass_or_wait_for_a_person() {
         let Err(RecordFault::Store(fault)) = of(response(status, "", &xml)).await else {
             panic!("{code}");
         };
-        assert_eq!((fault.passes, fault.code.as_deref()), (passes, Some(code)));
+        assert_eq!((fault.is_transient, fault.code.as_deref()), (passes, Some(code)));
         assert_eq!(fault.message, "why");
     }
     let Err(RecordFault::Store(fault)) = of(response(502, "", "<html>")).await else { panic!() };
-    assert_eq!((fault.passes, &*fault.message), (true, "S3 answered with HTTP status 502"));
+    assert_eq!((fault.is_transient, &*fault.message), (true, "S3 answered with HTTP status 502"));
 }
 
 #[tokio::test]
 async fn an_answer_that_is_cut_off_passes_and_one_that_is_too_large_is_not_read_to_its_end() {
     let cut = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf";
     let Err(RecordFault::Store(fault)) = of(cut).await else { panic!("half a record") };
-    assert!(fault.passes && fault.message.contains("cut off"), "{fault}");
+    assert!(fault.is_transient && fault.message.contains("cut off"), "{fault}");
     let announced = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", RECORD_MAX + 1);
     assert_eq!(of(announced).await, Err(RecordFault::TooLarge));
     let chunk = vec![b'x'; RECORD_MAX + 1];

@@ -10,7 +10,7 @@ use crate::{
     arn::{FunctionArn, QueueArn},
     attribute::Value,
     error_type::ErrorReport,
-    failure::{Condition, Event, Failure},
+    failure::{Condition, Event, Failure, Wrapping},
     message::{Message, MessageAttributes},
     policies::Policies,
     queued::{self, Queued},
@@ -76,8 +76,7 @@ pub(super) fn redriven<'a>(
         condition,
         error,
         event: Some(event),
-        sealed: None,
-        has_no_envelope: has_no_envelope(message),
+        wrapping: if has_no_envelope(message) { Wrapping::Own } else { Wrapping::AsItLooks },
     })
 }
 
@@ -122,5 +121,6 @@ pub(super) fn restarted<'a>(
     }
     let Redriven { request_id, failed_at, condition, error } = Redriven::of(message)?;
     let event = failure.event.map(Event::started_over);
-    Ok(Failure { request_id, failed_at, condition, error, event, sealed: None, ..failure })
+    let wrapping = failure.wrapping.without_payload();
+    Ok(Failure { request_id, failed_at, condition, error, event, wrapping, ..failure })
 }

@@ -1,8 +1,8 @@
 //! Why a message describes no failure.
 
-use crate::{notice::Location, reason::Reason};
+use crate::reason::Reason;
 
-/// Why a message describes no failure, or not yet.
+/// Why a message describes no failure.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreadable {
@@ -37,16 +37,9 @@ pub enum Unreadable {
         "expected message attributes as JSON in the attribute OriginalAttributes of a dead letter"
     )]
     NoLetterAttributes,
-    /// The failure record lies in a bucket, and has to be fetched.
-    #[error("expected a failure record, got the notice of one at {0}")]
-    InBucket(Box<Location>),
-    /// S3 has tested whether it may send notices to the queue.
-    #[error("expected a failure record, got S3's test event")]
-    TestEvent,
-    /// A notice of several objects, and the notice of each. They are sent instead of it, so that each is judged by
-    /// itself.
+    /// A notice of several objects, unless the notice of each is sent instead of it.
     #[error("expected S3's notice of one failure record, got a notice of several objects")]
-    SeveralRecords(Vec<String>),
+    SeveralRecords,
     #[error(
         "expected S3's notice of a new failure record, with the key aws/lambda/async/FUNCTION/YYYY/MM/DD/…, got another notice"
     )]

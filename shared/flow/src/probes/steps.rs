@@ -16,7 +16,7 @@ use super::{
 use crate::{
     item::Item,
     memory::CircuitMemory,
-    ports::{Clock, Ledger, NotExchanged, Notes, Stored},
+    ports::{Clock, Ledger, LookedUp, NotExchanged, Stored},
     report::Obstacle,
     run::Run,
     task::Task,
@@ -64,22 +64,22 @@ pub(crate) async fn take_steps<'a, L: Ledger, C: Clock>(
     items: &'a [Item<'a>],
     tasks: Vec<Task<'a>>,
     probed: &HashSet<&str>,
-    notes: Option<&Notes>,
+    looked_up: Option<&LookedUp>,
     run: &Run<'_, L, C>,
 ) -> (Vec<Task<'a>>, Vec<Taken<'a>>) {
     let Some(memory) = run.circuits else { return (tasks, Vec::new()) };
     let mut found = Vec::new();
     for (target, mut group) in groups(items, &tasks) {
-        let Some(notes) = notes.filter(|_| probed.contains(target)) else {
+        let Some(there) = looked_up.filter(|_| probed.contains(target)) else {
             // Without a circuit, nothing is limited.
             remember(target, &group, Pass::Due, memory);
             continue;
         };
-        if notes.paused.contains(target) {
+        if there.paused.contains(target) {
             // Due events already wait for the pause. No other may be retried instead, not even as a probe.
             (group.early, group.fresh) = Default::default();
         }
-        let stored = notes.circuits.get(target).cloned().unwrap_or_default();
+        let stored = there.circuits.get(target).cloned().unwrap_or_default();
         found.push(step(target, group, stored, memory, run));
     }
     let (mut decisions, mut not_written, mut steps) =

@@ -29,8 +29,8 @@ use comeback_flow::{
     memory::CircuitMemory,
     outages::Outages,
     ports::{
-        CallFault, Clock, Entered, Functions, Invocation, Invoked, Ledger, Listing, NotExchanged,
-        NotReplaced, Notes, Queues, Records, Resent, Stored, VisibilityChange, Wanted,
+        CallFault, Clock, Entered, Functions, Invocation, Invoked, Ledger, Listing, LookedUp,
+        NotExchanged, NotReplaced, Queues, Records, Resent, Stored, VisibilityChange, Wanted,
     },
     report::{Outcome, Report},
 };
@@ -276,8 +276,8 @@ fn send_fault(kind: FaultKind) -> InvokeFault {
 }
 
 fn store_fault(kind: FaultKind) -> StoreFault {
-    let passes = kind != FaultKind::Configuration;
-    StoreFault { passes, code: None, message: "no".into() }
+    let is_transient = kind != FaultKind::Configuration;
+    StoreFault { is_transient, code: None, message: "no".into() }
 }
 
 impl Queues for &World {
@@ -554,7 +554,7 @@ impl Ledger for &World {
         Ok(Siblings { runs: found, are_all: page.is_none() })
     }
 
-    async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
+    async fn look_up(&self, wanted: &Wanted<'_>) -> Result<LookedUp, StoreFault> {
         self.look_ups.borrow_mut().push((wanted.runs.len(), wanted.targets.len()));
         if let Answer::Fault(kind) = self.answer("look up").await {
             return Err(store_fault(kind));
@@ -572,7 +572,7 @@ impl Ledger for &World {
         let circuits = self.circuits.borrow();
         let of = |target: &&str| Some(((*target).to_owned(), circuits.get(*target)?.clone()));
         let circuits = wanted.targets.iter().filter_map(of).collect();
-        Ok(Notes { runs, circuits, ..Notes::default() })
+        Ok(LookedUp { runs, circuits, ..LookedUp::default() })
     }
 
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {

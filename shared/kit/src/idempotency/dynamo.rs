@@ -86,7 +86,7 @@ fn record(found: Found) -> Result<Record, StoreFault> {
     else {
         let message =
             format!("expected an item with a {FINGERPRINT} of 32 bytes: another program's table?");
-        return Err(StoreFault { passes: false, code: None, message });
+        return Err(StoreFault { is_transient: false, code: None, message });
     };
     let mut text = |name| match item.remove(name) {
         Some(AttributeValue::S(text)) => Some(text),

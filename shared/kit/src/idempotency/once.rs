@@ -191,7 +191,7 @@ impl<S: Store> Idempotency<S> {
                 Err(ReplaceError::Changed(there)) => found = there,
                 Err(ReplaceError::Fault(fault)) => {
                     // The write may have succeeded although its response was lost.
-                    if fault.passes {
+                    if fault.is_transient {
                         self.release(&Held { key, record, deadline }).await;
                     }
                     return Err(Error::Store(fault));
@@ -199,7 +199,7 @@ impl<S: Store> Idempotency<S> {
             }
         }
         let message = "the record changed at every attempt to claim it".to_owned();
-        Err(Error::Store(StoreFault { passes: true, code: None, message }))
+        Err(Error::Store(StoreFault { is_transient: true, code: None, message }))
     }
 
     /// Marks an operation as done. If the store fails, this is only logged, because the operation has been done.
@@ -212,7 +212,7 @@ impl<S: Store> Idempotency<S> {
             };
             let pause = COMPLETION.delay_from(Duration::ZERO, nth, Draw::of(fastrand::u64(..)));
             let in_time = later(self.now(), pause + RETURN_TIME) < held.deadline;
-            if nth.get() == COMPLETIONS_MAX || !fault.passes || !in_time {
+            if nth.get() == COMPLETIONS_MAX || !fault.is_transient || !in_time {
                 not_written!(
                     error,
                     self,
@@ -290,7 +290,7 @@ impl<S: Store> Idempotency<S> {
         let Some(limit) = time_limit(between(self.now(), deadline)) else { return Ok(call.await) };
         timeout(limit, call).await.map_err(|_| {
             let message = format!("expected an answer within {limit:.1?}, got none");
-            StoreFault { passes: true, code: None, message }
+            StoreFault { is_transient: true, code: None, message }
         })
     }
 

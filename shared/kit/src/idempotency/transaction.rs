@@ -109,13 +109,13 @@ impl Idempotency<DynamoStore> {
 /// Converts a cancellation. Throttling and conflicts are transient; a refused write is not.
 fn cancelled<E>(reasons: Vec<CancellationReason>) -> Error<E> {
     let cancelled = Cancelled(reasons);
-    let passes =
+    let is_transient =
         cancelled.causes().all(|(_, code)| store_fault_passes(Some(code), Some(CANCELLED_STATUS)));
-    if !passes {
+    if !is_transient {
         return Error::Cancelled(cancelled);
     }
     let code = Some("TransactionCanceledException".to_owned());
-    Error::Store(StoreFault { passes, code, message: cancelled.to_string() })
+    Error::Store(StoreFault { is_transient, code, message: cancelled.to_string() })
 }
 
 /// DynamoDB's code for a write that did not cause the cancellation.

@@ -36,7 +36,7 @@ fn declared(error: &(dyn Error + 'static)) -> Option<Opinion> {
     let verdict = match Directive::of(error) {
         Some(Directive::Never) => Verdict::Never,
         Some(Directive::After(wait)) => Verdict::Retry(transient.with_hint(RetryHint::In(wait))),
-        None if error.downcast_ref::<StoreFault>()?.passes => Verdict::Retry(transient),
+        None if error.downcast_ref::<StoreFault>()?.is_transient => Verdict::Retry(transient),
         None => Verdict::Never,
     };
     Some(Opinion::Certain(verdict))
@@ -130,7 +130,11 @@ mod tests {
 
     #[test]
     fn a_store_fault_says_whether_it_passes() {
-        let fault = |passes| StoreFault { passes, code: None, message: "connection reset".into() };
+        let fault = |is_transient| StoreFault {
+            is_transient,
+            code: None,
+            message: "connection reset".into(),
+        };
         assert_eq!(judge(&fault(true)), Verdict::retry(Kind::Unavailable));
         assert_eq!(judge(&fault(false)), Verdict::Never);
     }

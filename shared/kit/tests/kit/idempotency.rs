@@ -109,8 +109,8 @@ enum Call {
 }
 
 /// The fault of a call that gets no response.
-fn fault(passes: bool) -> StoreFault {
-    StoreFault { passes, code: None, message: "no answer".to_owned() }
+fn fault(is_transient: bool) -> StoreFault {
+    StoreFault { is_transient, code: None, message: "no answer".to_owned() }
 }
 
 /// A store with scripted outcomes for its first calls. It counts its calls.

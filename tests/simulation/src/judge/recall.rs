@@ -592,7 +592,7 @@ impl Judge {
                 continue;
             }
             let key = self.noted_key(&self.cases[case]);
-            let runs = if let Found::Notes { runs, .. } = found { Some(runs) } else { None };
+            let runs = if let Found::LookedUp { runs, .. } = found { Some(runs) } else { None };
             let known = runs.and_then(|runs| runs.get(&key)).map(|entered| &entered.known);
             let recall = match (answer, known) {
                 (Err(refusal), _) => failed(refusal.kind),

@@ -357,7 +357,7 @@ impl World {
                 let read = self.look_up(of, (run, false), runs, targets);
                 let none = BTreeMap::new();
                 let known =
-                    if let Ok(Found::Notes { circuits, .. }) = &read { circuits } else { &none };
+                    if let Ok(Found::LookedUp { circuits, .. }) = &read { circuits } else { &none };
                 self.judge.looked_up(run, targets, known);
                 read.into()
             }

@@ -412,7 +412,7 @@ impl World {
         self.judge.reads(run, is_recall, &current, &found);
         let of = |target: &String| Some((target.clone(), self.circuits.get(target)?.clone()));
         let circuits = targets.iter().filter_map(of).collect();
-        Ok(Found::Notes { runs: found, paused, circuits })
+        Ok(Found::LookedUp { runs: found, paused, circuits })
     }
 
     /// A handler lists up to `count` events of a target that are in flight past `after`.

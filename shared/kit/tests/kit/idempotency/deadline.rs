@@ -49,7 +49,7 @@ async fn a_function_has_time_to_return_although_the_store_does_not_answer() {
         });
         let ended = timeout(LIFE, charge).await.unwrap();
         if let Err(Error::Store(fault)) = &ended {
-            assert!(fault.passes, "{fault}");
+            assert!(fault.is_transient, "{fault}");
         }
         assert_eq!(ended.unwrap_or_else(|error| error.to_string()), expected, "{seconds} s");
         assert_eq!((LIFE - start.elapsed()).as_millis(), left_ms, "{expected} after {seconds} s");
@@ -82,6 +82,6 @@ async fn a_transaction_without_a_response_leaves_time_to_return() {
     let place = async |_| Ok::<_, Declined>(((), vec![]));
     let placed = scene.once.run_in_transaction(&request, place);
     let error = timeout(LIFE, placed).await.unwrap().unwrap_err();
-    assert!(matches!(&error, Error::Store(fault) if fault.passes), "{error:?}");
+    assert!(matches!(&error, Error::Store(fault) if fault.is_transient), "{error:?}");
     assert_eq!((LIFE - start.elapsed()).as_millis(), 500);
 }

@@ -93,7 +93,7 @@ async fn an_item_of_another_program_is_not_a_record() {
     without.key("id", id).update_expression("REMOVE fingerprint").send().await.unwrap();
     let replaced = table.store().replace("ledger", None, Some(&claim)).await;
     let Err(ReplaceError::Fault(fault)) = replaced else { unreachable!("{replaced:?}") };
-    assert!(!fault.passes && fault.message.contains("fingerprint"), "{fault}");
+    assert!(!fault.is_transient && fault.message.contains("fingerprint"), "{fault}");
 }
 
 #[tokio::test]

@@ -215,7 +215,7 @@ async fn a_panic_frees_the_key_and_continues() {
 #[tokio::test]
 async fn a_record_that_keeps_changing_is_left_alone() {
     let scene = Scene::new(Shaky::scripted((0..9).map(|_| Call::Overtaken)));
-    assert!(matches!(scene.repeat().await, Err(Error::Store(fault)) if fault.passes));
+    assert!(matches!(scene.repeat().await, Err(Error::Store(fault)) if fault.is_transient));
 }
 
 #[tokio::test]

@@ -293,10 +293,9 @@ impl Letter {
         let any = format!("arn:aws:lambda:us-east-1:000000000000:function:{function}");
         let any = FunctionArn::parse(&any);
         let failure = match record::moved(&message) {
-            Some(failure) => failure,
-            None => record::read(&message, any.as_ref(), policies),
+            Some(failure) => failure.ok()?,
+            None => record::read(&message, any.as_ref(), policies).ok()?.failure()?,
         };
-        let failure = failure.ok()?;
         let is_lambdas =
             matches!(&failure.target, Target::Function(it) if any.as_ref() == Some(it));
         Some(Facts {

@@ -10,7 +10,7 @@ use comeback_core::{
     error_type::ErrorReport,
     policy::Policy,
     reason::Reason,
-    record::{Condition, Event, Failure},
+    record::{Condition, Event, Failure, Wrapping},
     schedule::Schedule,
     settings::{BadSettings, Settings},
     target::Target,
@@ -116,8 +116,7 @@ impl<'a> Life<'a> {
             error: error.clone(),
             event: None,
             is_transparent: false,
-            sealed: None,
-            has_no_envelope: false,
+            wrapping: Wrapping::default(),
         };
         Self { policy, failure, event: (0, 0) }
     }

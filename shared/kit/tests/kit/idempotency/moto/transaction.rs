@@ -126,7 +126,7 @@ async fn a_refused_transaction_writes_nothing_and_frees_the_key() {
     let put = Put::builder().table_name("missing").item("id", AttributeValue::S("1".into()));
     let elsewhere = TransactWriteItem::builder().put(put.build().unwrap()).build();
     let error = place(&scene, vec![elsewhere]).await.unwrap_err();
-    assert!(matches!(&error, Error::Store(fault) if !fault.passes), "{error:?}");
+    assert!(matches!(&error, Error::Store(fault) if !fault.is_transient), "{error:?}");
 
     let writes = |ids: &[&str]| ids.iter().map(|id| table.write(id)).collect::<Vec<_>>();
     let many = |count: usize| (0..count).map(|nth| table.write(&nth.to_string())).collect();
@@ -171,7 +171,7 @@ async fn whatever_is_lost_a_transaction_is_made_once() {
         let places = async || place(&scene, vec![table.write("line")]).await;
         match places().await {
             Ok(answer) => assert!(is_told && answer == "placed", "{name}"),
-            Err(Error::Store(fault)) => assert!(!is_told && fault.passes, "{name}: {fault}"),
+            Err(Error::Store(fault)) => assert!(!is_told && fault.is_transient, "{name}: {fault}"),
             Err(other) => unreachable!("{name}: {other}"),
         }
         // A second write of the line would be refused.
