@@ -14,7 +14,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use comeback_core::contract;
+use comeback_core::settings::contract;
 use comeback_dynamodb::register;
 use comeback_local_client::deploy::{CallError, config, failed};
 use dynoxide::{Database, DynoxideError};

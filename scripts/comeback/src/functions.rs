@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::{
+use comeback_core::settings::{
     contract::SETTINGS,
     setting::{Scope, Setting as Known},
 };

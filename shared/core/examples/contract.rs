@@ -1,10 +1,10 @@
 //! Prints the contract as JSON, for `infra/contract/generate.py`.
 
 use comeback_core::{
-    contract::{SETTINGS, TABLE},
     log_line::FIELDS,
     metric::Metric,
     reason::Reason,
+    settings::contract::{SETTINGS, TABLE},
 };
 use serde_json::json;
 

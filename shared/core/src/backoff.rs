@@ -66,7 +66,7 @@ impl Jitter {
     }
 }
 
-/// A schedule of delays. [`crate::policy`] checks the values, which come from a user's settings.
+/// A schedule of delays. [`crate::settings::policy`] checks the values, which come from a user's settings.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Backoff {
     pub base: Duration,

@@ -39,9 +39,8 @@ use crate::{
     json::Object,
     message::is_id,
     notice::{Location, Notice},
-    policies::Policies,
-    policy::Policy,
     queued::Queued,
+    settings::{Policies, policy::Policy},
     target::Target,
     time,
 };

@@ -6,8 +6,8 @@ use crate::{
     Attempt, Timestamp,
     backoff::{Backoff, Draw, Jitter},
     failure::{Condition, Failure},
-    policy::{Policy, STAY_MAX},
     reason::Reason,
+    settings::policy::{Policy, STAY_MAX},
     time::later,
 };
 

@@ -4,15 +4,28 @@
 
 use std::num::NonZeroU32;
 
-pub use crate::{
+pub use self::{
     bad_settings::BadSettings,
-    buckets::RecordBuckets,
+    buckets::{RecordBuckets, is_bucket_name},
     misspelt::Misspelt,
     policies::Policies,
     rules::Rules,
     targets::{DlqTarget, QueueTargets, Targets},
 };
-use crate::{bad_settings::Fault, contract::SETTINGS, reading, setting::Scope, values::Values};
+use self::{bad_settings::Fault, contract::SETTINGS, setting::Scope, values::Values};
+
+mod bad_settings;
+mod buckets;
+pub mod contract;
+mod error_policies;
+mod misspelt;
+mod policies;
+pub mod policy;
+mod reading;
+mod rules;
+pub mod setting;
+mod targets;
+pub mod values;
 
 #[derive(Clone, Debug)]
 pub struct Settings {

@@ -6,8 +6,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use comeback_core::{
     Timestamp,
     claim::{Claim, Order, State, Token},
-    contract::TABLE,
     lineage::Key,
+    settings::contract::TABLE,
 };
 
 use crate::{Item, RUN};

@@ -37,9 +37,9 @@ use aws_sdk_dynamodb::{
 };
 use comeback_core::{
     claim::Claim,
-    contract::TABLE,
     fault::{self, StoreFault, store_fault_passes},
     lineage::Key,
+    settings::contract::TABLE,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 

@@ -16,9 +16,9 @@ use aws_sdk_dynamodb::{
 use comeback_core::{
     Timestamp,
     claim::{Order, State},
-    contract::TABLE,
     lineage::Key,
     register::{Entry, Waiting},
+    settings::contract::TABLE,
 };
 
 use crate::{

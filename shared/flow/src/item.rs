@@ -11,9 +11,8 @@ use comeback_core::{
     envelope::RetryMetadata,
     in_flight::is_backlog,
     lineage::{Call, Key, Note, root},
-    policy::Policy,
     record::{Failure, Wrapping},
-    settings::{Rules, Settings},
+    settings::{Rules, Settings, policy::Policy},
     time::between,
 };
 

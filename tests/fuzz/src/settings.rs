@@ -5,12 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use comeback_core::{
-    contract::SETTINGS,
-    policy::Policy,
-    setting::Value,
-    settings::{BadSettings, Settings},
-    values::Values,
+use comeback_core::settings::{
+    BadSettings, Settings, contract::SETTINGS, policy::Policy, setting::Value, values::Values,
 };
 
 const REQUIRED: (&str, &str) =

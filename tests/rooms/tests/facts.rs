@@ -88,6 +88,6 @@ fn the_fields_of_the_log_and_the_keys_of_the_table_are_stated_in_core_alone() {
     assert_eq!(places, ["shared/core/src/log_line.rs"]);
     for key in ["expiry", "index_sort_key"].map(|key| contract("table")[key].to_string()) {
         let places = files(|text| text.contains(&key) || text.contains(&key.replace('"', "'")));
-        assert_eq!(places, ["shared/core/src/contract.rs"], "{key}");
+        assert_eq!(places, ["shared/core/src/settings/contract.rs"], "{key}");
     }
 }

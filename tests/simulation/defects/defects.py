@@ -75,13 +75,13 @@ DEFECTS = [
     # core
     (
         "the last error in the list that matches decides",
-        "core/policy",
+        "core/settings/policy",
         "errors.iter().find(|own|",
         "errors.iter().rfind(|own|",
     ),
     (
         "an error forgets the policy of its function",
-        "core/errors",
+        "core/settings/error_policies",
         "Values { policy: policy.clone(), ..Values::unset() }",
         "Values { policy: Policy { max_age: policy.max_age, ..Policy::default() }, ..Values::unset() }",
     ),
@@ -100,7 +100,7 @@ DEFECTS = [
     ),
     (
         "the errors of all functions come before a function's own",
-        "core/policies",
+        "core/settings/policies",
         "errors.into_iter().chain(of_all)",
         "of_all.into_iter().chain(errors)",
     ),
@@ -473,7 +473,7 @@ DEFECTS = [
     ("a hop keeps its claim", "flow/settle", HOPS, HOPS.replace("&sent", "&[]")),
     (
         "QUEUE_TARGETS is not looked at",
-        "core/rules",
+        "core/settings/rules",
         "&& by_queue.is_none_or(|queues| queues.allow(target, queue, home))",
         "&& by_queue.is_none_or(|queues| queues.allow(target, queue, home) || true)",
     ),
@@ -874,7 +874,7 @@ DEFECTS = [
     ),
     (
         "a message from any queue is sent back",
-        "core/rules",
+        "core/settings/rules",
         "self.of(queue).is_some_and(|it| it.allow(target, home))",
         "self.of(queue).is_some()",
     ),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use comeback_core::{
-    Attempt, Timestamp, backoff::Jitter, duration::format, error_type::ErrorReport, policy::Policy,
-    target::Target,
+    Attempt, Timestamp, backoff::Jitter, duration::format, error_type::ErrorReport,
+    settings::policy::Policy, target::Target,
 };
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -12,9 +12,9 @@ use crate::{
     error_type::ErrorReport,
     failure::{Condition, Event, Failure, Wrapping},
     message::{Message, MessageAttributes},
-    policies::Policies,
     queued::{self, Queued},
     reason::Reason,
+    settings::Policies,
     target::Target,
 };
 

@@ -6,8 +6,8 @@ use aws_sdk_dynamodb::types::{KeySchemaElement, TableDescription, TimeToLiveStat
 use aws_sdk_lambda::types::LastUpdateStatus;
 use comeback_core::{
     arn::{self, FunctionArn},
-    contract::TABLE,
     notice::PREFIX,
+    settings::contract::TABLE,
     time::earlier,
 };
 use futures_util::future::{OptionFuture, join_all};

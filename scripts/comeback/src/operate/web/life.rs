@@ -6,8 +6,8 @@ use comeback_core::{
     Attempt, Timestamp,
     backoff::{Draw, Jitter},
     error_type::ErrorReport,
-    policy::Policy,
     record::Condition,
+    settings::policy::Policy,
     time::{between, later, rfc3339},
 };
 use maud::{Markup, html};

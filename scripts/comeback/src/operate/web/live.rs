@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::{Timestamp, policy::Policy, settings::Policies};
+use comeback_core::{
+    Timestamp,
+    settings::{Policies, policy::Policy},
+};
 use comeback_local::Outages;
 use comeback_local_client::deploy::HANDLER;
 use tokio::sync::{Notify, watch};

@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use comeback_core::{
     duration::{format, parse},
-    policy::Policy,
-    settings::Settings,
+    settings::{Settings, policy::Policy},
 };
 use maud::{Markup, html};
 use serde_json::{Value, json};

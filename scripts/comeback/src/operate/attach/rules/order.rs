@@ -1,6 +1,6 @@
 //! What is to be attached.
 
-use comeback_core::{arn::FunctionArn, buckets::is_bucket_name};
+use comeback_core::{arn::FunctionArn, settings::is_bucket_name};
 
 /// The name of a function, with its alias or version.
 pub type QualifiedName = (String, Option<String>);

@@ -9,12 +9,11 @@ use comeback_core::{
     dead_letter::{ADVICE, ORIGINAL_BODY_SIZE},
     envelope::{Envelope, METADATA},
     notice::Location,
-    policy::Policy,
     queued::{ORIGINAL_ATTRIBUTES, read_attributes},
     record::{
         self, CARRIED, Message, MessageAttributes, NO_ENVELOPE, PAYLOAD_LOCATION, SOURCE_QUEUE_ARN,
     },
-    settings::Policies,
+    settings::{Policies, policy::Policy},
     target::Target,
     time,
 };

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 
 use comeback_core::{
-    Timestamp, attribute::Attribute, envelope::RetryMetadata, policy::Policy, settings::Policies,
+    Timestamp,
+    attribute::Attribute,
+    envelope::RetryMetadata,
+    settings::{Policies, policy::Policy},
 };
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use comeback_core::{error_type::means, policy::ErrorPolicy, settings::Settings};
+use comeback_core::{
+    error_type::means,
+    settings::{Settings, policy::ErrorPolicy},
+};
 
 use crate::operate::doctor::rules::{facts::Facts, finding::Examined, kinds};
 
@@ -39,7 +42,7 @@ fn hides(earlier: &ErrorPolicy, later: &ErrorPolicy) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use comeback_core::policy::Policy;
+    use comeback_core::settings::policy::Policy;
 
     use super::*;
 

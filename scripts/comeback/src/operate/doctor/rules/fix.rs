@@ -16,7 +16,7 @@ pub enum Fix {
     ByHand(String),
 }
 
-pub const EXPIRES_AT: &str = comeback_core::contract::TABLE.expiry;
+pub const EXPIRES_AT: &str = comeback_core::settings::contract::TABLE.expiry;
 
 impl Fix {
     pub fn is_automatic(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Examines the ledger, and the register in it.
 
-use comeback_core::{contract::TABLE, settings::Settings};
+use comeback_core::settings::{Settings, contract::TABLE};
 use serde_json::json;
 
 use crate::{

@@ -118,7 +118,7 @@ mod tests {
     use comeback_core::{
         backoff::{Backoff, Jitter},
         error_type::ErrorReport,
-        policy::Policy,
+        settings::policy::Policy,
     };
 
     use super::*;

@@ -8,11 +8,10 @@ use comeback_core::{
     duration::format,
     envelope::Envelope,
     error_type::ErrorReport,
-    policy::Policy,
     reason::Reason,
     record::{Condition, Event, Failure, Wrapping},
     schedule::Schedule,
-    settings::{BadSettings, Settings},
+    settings::{BadSettings, Settings, policy::Policy},
     target::Target,
 };
 use serde_json::value::RawValue;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::bad_settings::Fault;
 use crate::{
     arn::{FunctionArn, Home, QUEUE_PREFIX, QueueArn, is_function_name, is_queue_name},
-    bad_settings::Fault,
     json::Object,
     pattern::{self, list},
     target::Target,

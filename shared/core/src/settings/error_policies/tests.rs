@@ -7,9 +7,8 @@ use crate::{
     decision::{Decision, Settlement, decide},
     error_type::ErrorReport,
     message::{Message, MessageAttributes},
-    policy::Policy,
     reason::Reason,
-    settings::Settings,
+    settings::{Settings, policy::Policy},
     testing::{self, at, home, message, rules},
     time::later,
 };

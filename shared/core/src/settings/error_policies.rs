@@ -4,24 +4,24 @@
 //! set is that of the function's policy. So the errors of all functions are read anew for each function that has a
 //! policy of its own.
 
-use crate::{
+use super::{
     bad_settings::Fault,
     contract::SETTINGS,
-    json::Object,
     policy::{ErrorPolicy, Policy},
     reading,
     setting::Setting,
     values::Values,
 };
+use crate::json::Object;
 
 /// `ERRORS` as it is written in the policy of one function, or in that of all, `*`.
-pub(crate) struct Errors<'a> {
+pub(crate) struct ErrorPolicies<'a> {
     of: &'a str,
     /// The pattern of each error, and its settings.
     written: Vec<(String, Object<'a>)>,
 }
 
-impl<'a> Errors<'a> {
+impl<'a> ErrorPolicies<'a> {
     /// Reads the patterns in their order. The settings of each are read when the rest of the policy is known.
     pub(crate) fn read(of: &'a str, text: &'a str, faults: &mut Vec<Fault>) -> Self {
         let mut written: Vec<(String, Object<'_>)> = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{contract::SETTINGS, setting::Scope};
+use super::{contract::SETTINGS, setting::Scope};
 
 /// A variable counts as a misspelt setting if at most this many edits turn it into one, and at most one edit for each
 /// four characters of the setting's name.

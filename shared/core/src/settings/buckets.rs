@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
-use crate::bad_settings::Fault;
+use super::bad_settings::Fault;
 
 /// The names of buckets. Nothing is read from any other.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

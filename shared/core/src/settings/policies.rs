@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    arn::is_function_name,
+use super::{
     bad_settings::Fault,
     contract::SETTINGS,
-    errors::Errors,
-    json::Object,
+    error_policies::ErrorPolicies,
     policy::{ErrorPolicy, Policy},
     reading::{plain, read_members},
     setting::{FunctionsOnly, Scope, Setting},
     targets::{names_queue, queue_target},
     values::Values,
 };
+use crate::{arn::is_function_name, json::Object};
 
 /// The key of what holds for all functions.
 const ALL: &str = "*";
@@ -70,7 +69,7 @@ fn read(
     faults: &mut Vec<Fault>,
 ) -> Policies {
     let of_all = errors_of_all(targets, faults);
-    let of_all = of_all.as_deref().map(|text| Errors::read(ALL, text, faults));
+    let of_all = of_all.as_deref().map(|text| ErrorPolicies::read(ALL, text, faults));
     let mut bad = Vec::new();
     let errors = of_all.as_ref().map(|errors| errors.within(&general, &is_set, &mut bad));
     faults.extend(bad.iter().cloned());
@@ -102,7 +101,8 @@ fn read(
         let mut own = Values { policy: general.clone(), ..Values::unset() };
         faults.extend(read_members(&values, known, &is_set, &mut own, &prefix));
         if queue.is_none() {
-            let errors = own.errors.as_deref().map(|text| Errors::read(target, text, faults));
+            let errors =
+                own.errors.as_deref().map(|text| ErrorPolicies::read(target, text, faults));
             let errors = errors.map(|errors| errors.within(&own.policy, &is_set, faults));
             let mut with_own = Vec::new();
             let of_all = of_all.as_ref().map(|it| it.within(&own.policy, &is_set, &mut with_own));

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::{
+use super::{
     buckets::RecordBuckets,
     policy::Policy,
     targets::{DlqTarget, QueueTargets, Targets},

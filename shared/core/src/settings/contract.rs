@@ -7,16 +7,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{
-    Attempt,
-    backoff::Jitter,
+use super::{
     buckets::RecordBuckets,
-    error_type::NonRetryable,
-    in_flight::IN_FLIGHT_MAX,
-    json::Pointer,
     policy::STAY_MAX,
     setting::{FunctionsOnly, Scope, Setting, Value},
     targets::{DlqTarget, QueueTargets, Targets},
+};
+use crate::{
+    Attempt, backoff::Jitter, error_type::NonRetryable, in_flight::IN_FLIGHT_MAX, json::Pointer,
 };
 
 /// The names that a deployment needs of the ledger's table: its string keys, the attribute by which items expire,

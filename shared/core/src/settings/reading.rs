@@ -2,15 +2,17 @@
 
 use serde_json::value::RawValue;
 
-use crate::{
-    backoff::Backoffs,
+use super::{
     bad_settings::Fault,
     contract::SETTINGS,
-    duration::format,
-    json::{self, Object},
     policy::Policy,
     setting::{Setting, Value},
     values::Values,
+};
+use crate::{
+    backoff::Backoffs,
+    duration::format,
+    json::{self, Object},
 };
 
 impl Default for Values {

@@ -6,7 +6,8 @@ use std::{num::NonZeroU32, time::Duration};
 
 use serde::{Serialize, Serializer};
 
-use crate::{backoff::Backoffs, bad_settings::Fault, duration, json::Pointer, values::Values};
+use super::{bad_settings::Fault, values::Values};
+use crate::{backoff::Backoffs, duration, json::Pointer};
 
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Setting {

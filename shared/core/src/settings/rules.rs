@@ -1,12 +1,11 @@
 //! The rules of a retry handler: what it may retry, and by which policy.
 
-use crate::{
-    arn::Home,
+use super::{
     bad_settings::Fault,
     policies::Policies,
-    target::Target,
     targets::{DlqTarget, QueueTargets, Targets, names_queue},
 };
+use crate::{arn::Home, target::Target};
 
 /// The settings that a decision depends on.
 #[derive(Clone, Debug)]
