@@ -251,7 +251,8 @@ async fn a_line_about_what_lambda_did_not_run_says_so() {
     ] {
         let mut message = waiting("refused");
         let own = format!(r#""condition":"{condition}""#);
-        message.body = message.body.map(|body| body.replace(r#""condition":"RetriesExhausted""#, &own));
+        message.body =
+            message.body.map(|body| body.replace(r#""condition":"RetriesExhausted""#, &own));
         assert!(message.body.as_ref().unwrap().contains(&own));
         handle_within(10, &World::new(&[]), vec![message]).await;
         let told: Vec<_> = lines().iter().map(|line| line["condition"].clone()).collect();
