@@ -789,11 +789,15 @@ const unreachable = () =>
   page.evaluate(() => {
     const text = (it) => it.outerHTML.slice(0, 120);
     const isShown = (it) => it.checkVisibility() && it.type !== 'hidden' && !it.closest('.hidden, .skip, thead');
-    const scrolled = [...document.querySelectorAll('html, main, .wide')].filter((it) => it.scrollWidth > it.clientWidth);
+    const scrolled = [...document.querySelectorAll('html, main, .wide')].filter(
+      (it) => it.scrollWidth > it.clientWidth,
+    );
     // An error message may be cut: its event has the whole.
     const cells = document.querySelectorAll('.functions :is(th, td), table.events thead th, table.groups td, nav a');
     const cut = [...cells].filter((it) => isShown(it) && it.scrollWidth > it.clientWidth + 1);
-    const acting = [...document.querySelectorAll('a, button, select, summary, input:not([type=range])')].filter(isShown);
+    const acting = [...document.querySelectorAll('a, button, select, summary, input:not([type=range])')].filter(
+      isShown,
+    );
     const covered = acting.filter((it) => {
       it.scrollIntoView({ block: 'center', behavior: 'instant' });
       const { left, top, width, height } = it.getClientRects()[0];
@@ -811,7 +815,11 @@ const unreachable = () =>
   });
 
 test('on a phone, a tablet and a desktop nothing is cut, nothing scrolls aside, and every action can be reached', async () => {
-  await send({ id: 'wide', fail: { attempts: 1, error: 'app.Wide', message: 'a message that is '.repeat(12) } }, 2, 'slow');
+  await send(
+    { id: 'wide', fail: { attempts: 1, error: 'app.Wide', message: 'a message that is '.repeat(12) } },
+    2,
+    'slow',
+  );
   await row('app.Wide').first().getByText('waiting').waitFor();
   const event = await row('app.Wide').first().getByRole('link').first().getAttribute('href');
   await go('/dead');

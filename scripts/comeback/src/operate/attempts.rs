@@ -14,7 +14,7 @@ pub struct Attempted {
     /// When it ended, or `None` if it runs or nothing is known of its end.
     pub ended: Option<Timestamp>,
     pub error: Option<(Option<String>, Option<String>)>,
-    /// Why Lambda did not run it. Then the same attempt is made again.
+    /// Why Lambda did not run it. With a reserved concurrency of 0 the same attempt is made again.
     pub not_run: Option<String>,
     pub wait: Option<Wait>,
     pub given_up: Option<(Timestamp, String)>,

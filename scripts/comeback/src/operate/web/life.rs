@@ -151,12 +151,15 @@ fn refused(seen: &Seen, event: &Event, connection: &Connection, now: Timestamp) 
     let since = seen.events.refused_since(name).filter(|_| condition == Condition::PAUSED);
     html! {
         div.notice.waits role="status" { div {
-            p { strong { "It has not run" } ". " (Untrusted(&refusal(condition))) "." }
+            p {
+                strong { @if event.failures() == 0 { "It" } @else { "Its last attempt" } " has not run" } ". "
+                (Untrusted(&refusal(condition))) "."
+            }
             @if let Some(since) = since {
                 p {
                     "Lambda has refused all events of " (Untrusted(name)) " for "
                     (span(between(since, now).as_secs_f64().floor())) ", since " (rfc3339(since))
-                    ". Nothing failed in the function, and no attempt is counted. Each event is tried again \
+                    ". That is no failure of the function, and no attempt is counted. Each event is tried again \
                     after at most 15 minutes. To let it run again:"
                 }
                 @let fix = Fix::ByHand(format!("aws lambda delete-function-concurrency --function-name {}", word(function)));
@@ -382,7 +385,7 @@ const DRAW_SLACK: Duration = Duration::from_secs(1);
 /// The delay that the jitter drew, and its range, computed with the handler's own code. Nothing if something else made
 /// the wait: a refusal of Lambda, or the time that the function asked for.
 fn drawn(it: &Attempted, policy: Option<&Policy>) -> Markup {
-    if it.not_run.is_some() {
+    if it.not_run.as_deref() == Some(Condition::PAUSED) {
         return html! { p.faint { "No attempt is counted, and the policy's backoff doesn't apply." } };
     }
     let next = it.attempt + 1;
