@@ -2,8 +2,6 @@
 //! floors that ARCHITECTURE.md lists, and no arrow runs up or between two modules of one floor.
 #![allow(clippy::unwrap_used, reason = "a tracked file can be read")]
 
-mod sources;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -11,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use sources::{Arrows, Modules, arrows, circles, is_in, is_root, without_tests};
+use rooms::{Arrows, Modules, arrows, circles, is_in, is_root, without_tests};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -76,7 +74,7 @@ fn is_pure(floors: &BTreeMap<String, Place>, module: &str) -> bool {
 }
 
 fn program() -> Modules {
-    sources::read(&Path::new(ROOT).join("scripts/comeback/src"))
+    rooms::read(&Path::new(ROOT).join("scripts/comeback/src"))
 }
 
 #[test]
@@ -97,7 +95,7 @@ fn a_pure_module_uses_no_tokio_sdk_or_clock_and_no_module_that_is_not_pure() {
         let code = &modules[module];
         let forbidden = never.iter().find(|never| code.contains(**never));
         assert_eq!(forbidden, None, "{module}");
-        let std = sources::beginning_with("std", code);
+        let std = rooms::beginning_with("std", code);
         let of_std = std
             .iter()
             .find(|path| path.split("::").nth(1).is_some_and(|part| never_of_std.contains(&part)));
@@ -124,7 +122,7 @@ fn no_modules_of_a_crate_beside_each_other_use_each_other_in_a_circle() {
     for folder in crates.filter(is_read) {
         let path = Path::new(ROOT).join(folder).join("src");
         if path.is_dir() {
-            let mut arrows = arrows(&sources::read(&path));
+            let mut arrows = arrows(&rooms::read(&path));
             let is_above = |above: &str, it: &str| is_root(above) || is_in(it, above);
             for (module, used) in &mut arrows {
                 used.retain(|it| !is_above(module, it) && !is_above(it, module));
