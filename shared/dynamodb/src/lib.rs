@@ -395,8 +395,8 @@ impl ClaimTable {
 }
 
 /// What to do about a table with other keys than the ledger's. No table can be given other keys.
-const OTHER_KEY: &str = "its keys are those of an earlier version: create a new table, with the string keys `id` and \
-                         `run`, and set LEDGER_TABLE to its name (UPGRADE.md, \"The ledger's table\")";
+const OTHER_KEY: &str = "its keys are not those of a ledger: create a new table, with the string keys `id` and `run`, \
+                         and set LEDGER_TABLE to its name (docs/ledger.md)";
 
 /// Whether DynamoDB has refused a call because the table has other keys.
 fn is_of_other_key(message: &str) -> bool {
