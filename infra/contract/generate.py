@@ -85,10 +85,7 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ),
     ("README.md", "alternatives", lambda: tables.alternatives(COUNTED)),
     ("infra/COST.md", "deployment", tables.deployment),
-    *(
-        (page, "price of alarms", tables.price_of_alarms)
-        for page in ("README.md", "docs/deploy.md", "infra/cdk/README.md")
-    ),
+    ("README.md", "price of alarms", tables.price_of_alarms),
     ("docs/cost-sources.md", "counts", lambda: tables.counts(COUNTED)),
     ("docs/cost-sources.md", "prices", tables.prices),
 ]
