@@ -1,6 +1,5 @@
-"""Makes the reference of the program `comeback`, docs/operate/commands.md, from its own help, the table of findings in
-docs/operate/doctor.md, and the pictures of docs/pictures that show figures. The others are drawn by hand, with the same
-styles.
+"""Makes the table of findings in docs/operate/doctor.md from what the program says, and the pictures of docs/pictures
+that show figures. The others are drawn by hand, with the same styles.
 
 tests/docs/run --made               writes them, with the debug builds
 tests/docs/run --measure MINUTES    measures an outage of this length (10), in twice that
@@ -12,11 +11,9 @@ cloud: an event a second, and all runs fail in the first half.
 import csv
 import json
 import math
-import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,8 +23,7 @@ import endpoints
 from pages import READY, ROOT, TARGET
 from recordings import framed
 
-FOLDER, PAGE = ROOT / "docs/pictures", ROOT / "docs/operate/commands.md"
-DOCTOR = ROOT / "docs/operate/doctor.md"
+FOLDER, DOCTOR = ROOT / "docs/pictures", ROOT / "docs/operate/doctor.md"
 PROGRAM = TARGET / "comeback"
 
 WIDTH = 760
@@ -142,25 +138,6 @@ def outage() -> Picture:
     return picture
 
 
-HEAD = """\
-# Commands
-
-Everything that `comeback COMMAND --help` says. [The operator's program](../operate.md) explains what the commands are
-for. This page is made by `tests/docs/made.py`, and a test compares it with the program.
-"""
-
-
-def sections(*command: str) -> Iterator[str]:
-    """A section for this command, and for each of its subcommands."""
-    said = subprocess.run([PROGRAM, *command, "--help"], check=True, capture_output=True, text=True, env={}).stdout
-    lines = "\n".join(line.rstrip() for line in said.strip().splitlines())
-    yield f"## comeback {' '.join(command)}".rstrip() + f"\n\n```text\n{lines}\n```\n"
-    listed = re.search(r"^Commands:\n((?:  .*\n)+)", said, re.MULTILINE)
-    for name in re.findall(r"^  (\S+)", listed[1] if listed else "", re.MULTILINE):
-        if name != "help":
-            yield from sections(*command, name)
-
-
 SIGNS = {"bad": "✗", "warning": "!", "unknown": "?"}
 
 
@@ -179,8 +156,7 @@ def findings() -> str:
 def made() -> dict[Path, str]:
     """Everything that is made here, by its path."""
     pictures = {FOLDER / f"{drawn.__name__}.svg": drawn().svg() for drawn in (backoff, outage)}
-    pictures[DOCTOR] = findings()
-    return {PAGE: "\n".join([HEAD, *sections()]), **pictures}
+    return {DOCTOR: findings(), **pictures}
 
 
 CLOUDS = {"plain": ["--no-ledger"], "probes": ["--set", "PROBE=true"]}

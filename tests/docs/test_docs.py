@@ -1,4 +1,4 @@
-"""Tests docs/start by typing its commands, and compares the reference of commands, the pictures and the recordings.
+"""Tests docs/start by typing its commands, and compares the findings, the pictures and the recordings.
 
 Needs the debug builds.
 

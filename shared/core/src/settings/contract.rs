@@ -307,7 +307,7 @@ pub const SETTINGS: &[Setting] = &[
         },
         meaning: "whether the ledger lists waiting events, so that operators can see them, retry them now, cancel \
                   them, and pause a function",
-        page: Some("waiting.md#what-waits"),
+        page: Some("operate/waiting.md#the-register"),
         ..HANDLER
     },
     Setting {
