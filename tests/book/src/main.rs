@@ -1,4 +1,4 @@
-//! `scripts/book`: builds the book into the folder that is the only argument.
+//! `scripts/book`: builds the books into the folder that is the only argument.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,8 @@ use anyhow::{Context, Result};
 
 fn main() -> Result<()> {
     let folder = PathBuf::from(std::env::args_os().nth(1).context("expected a folder")?);
-    book::build(&folder)?;
-    println!("{}", folder.join("index.html").display());
+    for first in book::build(&folder)? {
+        println!("{}", first.display());
+    }
     Ok(())
 }
