@@ -793,7 +793,7 @@ const unreachable = () =>
       (it) => it.scrollWidth > it.clientWidth,
     );
     // An error message may be cut: its event has the whole.
-    const cells = document.querySelectorAll('.functions :is(th, td), table.events thead th, table.groups td, nav a');
+    const cells = document.querySelectorAll('.functions :is(th, td), .events :is(thead th, .when), .groups td, nav a');
     const cut = [...cells].filter((it) => isShown(it) && it.scrollWidth > it.clientWidth + 1);
     const acting = [...document.querySelectorAll('a, button, select, summary, input:not([type=range])')].filter(
       isShown,
