@@ -1,5 +1,6 @@
-//! `soak [queues | durable | transparent | switching] [EVENTS [SEED]]`: sends many events through the whole system,
-//! with real processes, while handlers are killed. It prints the figures, and fails if anything was lost.
+//! `soak [queues | durable | transparent | switching] [EVENTS [SEED]]`, or `soak outage [OPTIONS]`: sends many events
+//! through the whole system, with real processes, while handlers are killed. It prints the figures, and fails if
+//! anything was lost.
 //!
 //! Each event fails in the way that its number says. New events are sent as fast as earlier ones end. Meanwhile
 //! handlers are killed with SIGKILL at any point of their work, and the memory of the processes is measured. The
@@ -9,9 +10,11 @@
 //! With `queues`, the events are messages of two queues, whose consumers are killed, too. With `durable`, the target is
 //! a durable function, of which Lambda starts an execution of one name once: the handler has no ledger, and yet no
 //! attempt may run twice. With `transparent`, the targets are ten functions that are retried without an envelope.
-//! With `switching`, no handler is killed, but its setting `TRANSPARENT` changes while nearly all events wait.
+//! With `switching`, no handler is killed, but its setting `TRANSPARENT` changes while nearly all events wait. With
+//! `outage`, events arrive at a steady rate while their function is down, with probes and the register.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test reports a failure by a panic")]
 
+mod outage;
 mod queues;
 mod run;
 mod switching;
@@ -19,7 +22,9 @@ mod table;
 mod tally;
 mod transparent;
 
-use std::{env, fmt::Display, process::ExitCode, time::Instant};
+use std::{env, fmt::Display, iter, process::ExitCode, time::Instant};
+
+use clap::Parser as _;
 
 use crate::run::soak;
 
@@ -32,6 +37,12 @@ const SWITCHING_BACKOFF_SECONDS: i64 = 10;
 #[tokio::main]
 async fn main() -> ExitCode {
     let mut arguments = env::args().skip(1).peekable();
+    if arguments.next_if(|first| first == "outage").is_some() {
+        let name = iter::once("soak outage".to_owned());
+        let played = outage::soak(outage::Outage::parse_from(name.chain(arguments))).await;
+        println!("{played}");
+        return if played.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     let is_of_queues = arguments.next_if(|first| first == "queues").is_some();
     let is_durable = arguments.next_if(|first| first == "durable").is_some();
     let is_transparent = arguments.next_if(|first| first == "transparent").is_some();
@@ -40,7 +51,9 @@ async fn main() -> ExitCode {
     let events = events.map_or(Ok(EVENTS), |text| text.parse());
     let seed = seed.map_or(Ok(SEED), |text| text.parse());
     let (Ok(events), Ok(seed)) = (events, seed) else {
-        eprintln!("usage: soak [queues | durable | transparent | switching] [EVENTS [SEED]]");
+        eprintln!(
+            "usage: soak [queues | durable | transparent | switching] [EVENTS [SEED]], or soak outage --help"
+        );
         return ExitCode::from(2);
     };
     #[allow(clippy::disallowed_methods, reason = "the duration is measured")]
