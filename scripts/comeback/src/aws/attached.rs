@@ -57,6 +57,13 @@ pub async fn attached(
     Ok(attached)
 }
 
+/// The ARNs of the queues from which this retry handler receives.
+pub async fn retry_queues(aws: &Aws, handler: &Function) -> Answer<BTreeSet<String>> {
+    let mappings = reads::mappings(aws).await?.into_iter();
+    let own = mappings.filter(|mapping| is_of(&mapping.function, handler));
+    Ok(own.map(|mapping| mapping.queue).collect())
+}
+
 fn is_of(arn: &str, function: &Function) -> bool {
     FunctionArn::parse(arn).is_some_and(|it| it.unqualified() == function.arn)
 }

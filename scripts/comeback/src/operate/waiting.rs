@@ -4,6 +4,7 @@ mod filter;
 pub mod list;
 pub mod order;
 pub mod pause;
+mod queues;
 pub mod register;
 pub mod rules;
 

@@ -143,9 +143,18 @@ async fn each_command_needs_the_permissions_of_its_policy_and_no_others() {
         (
             "waiting",
             "waiting",
-            &["lambda:ListFunctionEventInvokeConfigs", "dynamodb:Query", "logs:FilterLogEvents"],
+            &[
+                "lambda:ListFunctionEventInvokeConfigs",
+                "dynamodb:GetItem",
+                "dynamodb:Query",
+                "logs:FilterLogEvents",
+            ],
         ),
-        ("waiting", "waiting --function orders", &["dynamodb:Scan", "logs:FilterLogEvents"]),
+        (
+            "waiting",
+            "waiting --function orders",
+            &["dynamodb:GetItem", "dynamodb:Scan", "logs:FilterLogEvents"],
+        ),
         (
             "dead-list",
             "dead list --queue dead",

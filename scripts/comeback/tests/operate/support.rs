@@ -193,8 +193,12 @@ impl Cloud {
     }
 
     pub async fn disable(&self, mapping: &str) {
+        self.enable(mapping, false).await;
+    }
+
+    pub async fn enable(&self, mapping: &str, is_enabled: bool) {
         let call = self.client.lambda.update_event_source_mapping().uuid(mapping);
-        call.enabled(false).send().await.unwrap();
+        call.enabled(is_enabled).send().await.unwrap();
     }
 
     pub async fn stop_loops(&self, function: &str) {

@@ -1,8 +1,11 @@
 //! `comeback waiting`, `pause` and `resume`, in the local cloud with its register.
 
-use std::ops::Range;
+use std::{collections::HashMap, ops::Range};
 
 use crate::support::{Cloud, TARGET};
+use aws_sdk_dynamodb::types::AttributeValue;
+use chrono::Utc;
+use comeback_local_client::deploy;
 use serde_json::{Value, json};
 
 /// A retry loop with a register, in which events wait for half a day.
@@ -145,4 +148,66 @@ async fn a_misspelt_pause_is_refused_and_every_pause_is_listed() {
     cloud.says(&["resume", "example-target", "--yes"]);
     assert_eq!(paused(), [""; 0]);
     cloud.refuses(&["resume", "gone", "--yes"], "there is no function or queue gone to retry");
+}
+
+/// The failures of an outage's onset are in the retry queue for a while. Neither the register nor the log has them.
+#[tokio::test]
+async fn what_no_handler_has_received_is_counted_and_the_list_is_not_complete() {
+    let cloud = start();
+    let mapping = cloud.mapping("retry").await;
+    fail(&cloud, 0..10, "app.Down").await;
+    while cloud.json(&["waiting", "--json"])["complete"] != true {}
+    cloud.enable(&mapping, false).await;
+    let ids = ids(10..13);
+    cloud.fail(&ids.iter().map(|id| (id.as_str(), "app.Down")).collect::<Vec<_>>()).await;
+    for filter in ["--function=example-target", "--function=exa*", "--error=Down"] {
+        let listed = cloud.json(&["waiting", "--json", filter]);
+        let facts = [&listed["looked_at"], &listed["not_received"], &listed["complete"]];
+        assert_eq!(facts, [&json!(10), &json!(3), &json!(false)], "{filter}");
+    }
+    let says = cloud.says(&["waiting"]);
+    assert!(says.contains("\n3 messages are in the retry queues: new failures"), "{says}");
+    cloud.enable(&mapping, true).await;
+    while cloud.json(&["waiting", "--json"])["complete"] != true {}
+    let listed = cloud.json(&["waiting", "--json"]);
+    assert_eq!((&listed["looked_at"], &listed["not_received"]), (&json!(13), &json!(0)));
+}
+
+/// A handler that was killed, or whose write to the register failed, leaves the due time of an earlier wait.
+#[tokio::test]
+async fn an_event_that_a_circuit_holds_is_not_said_to_have_been_due_long_ago() {
+    let cloud = start();
+    fail(&cloud, 0..2, "app.Down").await;
+    let tables = aws_sdk_dynamodb::Client::new(&deploy::config(&cloud.endpoint));
+    #[allow(clippy::disallowed_methods, reason = "the due time is long ago")]
+    let now = Utc::now().timestamp_millis();
+    let number = |millis: i64| AttributeValue::N(millis.to_string());
+    let items = tables.scan().table_name("comeback-ledger").send().await.unwrap().items.unwrap();
+    let is_first = |item: &&HashMap<String, AttributeValue>| {
+        item.get("event_id").is_some_and(|it| it.as_s().is_ok_and(|id| id == "00000000"))
+    };
+    let first = items.iter().find(is_first).unwrap();
+    let set = tables.update_item().table_name("comeback-ledger").key("id", first["id"].clone());
+    let set = set.key("run", first["run"].clone()).update_expression("SET due_at = :due");
+    set.expression_attribute_values(":due", number(now - 107_000)).send().await.unwrap();
+    let late = cloud.says(&["waiting"]);
+    assert!(late.contains(" 1 m 4"), "{late}");
+
+    let open = json!({ "by": "", "patience_seconds": 20, "phase": { "open": {
+        "since": now, "next_at": now + 600_000, "interval_seconds": 60 } } });
+    let circuit = tables.put_item().table_name("comeback-ledger");
+    let circuit = circuit.item("id", AttributeValue::S(format!("target/{TARGET}")));
+    let circuit = circuit.item("run", AttributeValue::S("target".to_owned()));
+    let circuit = circuit.item("circuit", AttributeValue::S(open.to_string()));
+    circuit.item("version", number(1)).send().await.unwrap();
+    let listed = cloud.json(&["waiting", "--json"]);
+    let [first, second] = [&listed["events"][0], &listed["events"][1]];
+    assert_eq!(
+        (&first["event_id"], &first["held"]["circuit"]),
+        (&json!("00000000"), &json!("open"))
+    );
+    assert!(first["held"]["next_step_at"].is_string() && second.get("held").is_none(), "{listed}");
+    let held = cloud.says(&["waiting"]);
+    assert!(held.contains("held") && held.contains("by the circuit, next probe in "), "{held}");
+    assert!(!held.contains(" ago"), "{held}");
 }

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use comeback_core::{
     Timestamp,
+    circuit::Circuit,
     register::Entry,
     time::{earlier, rfc3339},
 };
@@ -23,6 +24,7 @@ use crate::{
         options::{Named, SystemOptions, find, one_of, refuse_unknown},
         waiting::{
             filter::Filter,
+            queues::not_received,
             register::DynamoRegister,
             rules::{GroupBy, Listed, Partition, Selection, of_life, visit},
         },
@@ -30,7 +32,8 @@ use crate::{
     paint::{Line, Style},
     shell::{Outcome, Shell, spinner, uninterrupted},
     tables::{GroupJson, group_json, group_lines, narrowed},
-    text::{by, due, error, events},
+    text::{by, counted, due, error, events},
+    untrusted,
 };
 
 /// In a terminal of less than 80 columns, a list has only the event, its function and its due time.
@@ -39,6 +42,8 @@ const NARROW: (usize, &[usize]) = (80, &[0, 1, 3]);
 /// Without a register, this much of the log is read, and only the lines that match `DECISIONS`.
 const LOG_SPAN: Duration = Duration::from_hours(24);
 const DECISIONS: &str = "{ $.decision EXISTS }";
+
+const REGISTER: &str = "The register";
 
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
@@ -65,8 +70,15 @@ pub struct WaitingJson {
     source: &'static str,
     looked_at: u64,
     selected: u64,
-    /// Whether everything was read.
+    /// How many messages of the retry queues no handler has received: failures that nothing has decided about yet,
+    /// which are not among the events, and events that have come back. Null if SQS doesn't say.
+    not_received: Option<u64>,
+    /// Whether these are all events: everything was read, and `not_received` is 0.
     complete: bool,
+    /// Why some of this is not known.
+    #[schemars(with = "Vec<untrusted::Text>")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unknown: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     events: Option<Vec<Listed>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,8 +128,11 @@ struct Read {
     handler: String,
     region: String,
     source: &'static str,
-    /// Why the register could not be read.
-    unknown: Option<Fault>,
+    not_received: Option<u64>,
+    /// The circuits of functions whose events should have come back.
+    circuits: BTreeMap<String, Circuit>,
+    /// What could not be read, and why.
+    unknown: Vec<(&'static str, Fault)>,
     at: Timestamp,
 }
 
@@ -140,14 +155,23 @@ async fn read(
     let mut found = Found::default();
     let name = handler.name().to_owned();
     let log_group = handler.log_group.clone();
-    let read = if handler.register().is_some() {
+    let mut unknown = Vec::new();
+    // First, because the events of a message that is received meanwhile are among those that are read.
+    let not_received = not_received(&aws, &handler, &selection.failures.functions).await;
+    let not_received = known(not_received, "The retry queues", &mut unknown);
+    let mut circuits = None;
+    let handler_registers = handler.register().is_some();
+    let read = if handler_registers {
         let register = DynamoRegister::of(handler, aws.clone())?;
-        Some(of_register(&register, &mut found, (args, &selection), &goes_on).await)
+        let read = of_register(&register, &mut found, (args, &selection), &goes_on).await;
+        let late = found.first.values().filter(|event| event.due <= at);
+        circuits = Some(register.circuits(late.map(|event| event.target.as_str()).collect()).await);
+        known(read, REGISTER, &mut unknown)
     } else {
         None
     };
-    let (source, unknown) = if let Some(Ok(())) = read {
-        ("register", None)
+    let source = if read.is_some() {
+        "register"
     } else {
         // If the register could not be read to the end, its events are forgotten.
         found = Found::default();
@@ -157,20 +181,35 @@ async fn read(
         // The events whose last decision is a wait.
         let events = lives(lines.iter().map(String::as_str)).into_iter().filter_map(of_life);
         events.for_each(|event| found.add(event, args, &selection));
-        ("log", read.and_then(Result::err))
+        // The log has no more than what was decided in the last day.
+        found.is_partial |= handler_registers;
+        "log"
     };
-    // The log has no more than what was decided in the last day.
-    found.is_partial |= !goes_on() || unknown.is_some();
+    let circuits = circuits.and_then(|circuits| known(circuits, "The circuits", &mut unknown));
+    found.is_partial |= !goes_on();
     if found.selected == 0 {
         refuse_unknown(&aws, &selection.failures.functions).await?;
     }
     let region = aws.region;
-    Ok(Read { found, handler: name, region, source, unknown, at })
+    let circuits = circuits.unwrap_or_default();
+    Ok(Read { found, handler: name, region, source, not_received, circuits, unknown, at })
+}
+
+/// The answer, or None and the reason.
+fn known<T>(
+    answer: Answer<T>,
+    what: &'static str,
+    unknown: &mut Vec<(&'static str, Fault)>,
+) -> Option<T> {
+    answer.map_err(|fault| unknown.push((what, fault))).ok()
 }
 
 impl Read {
     fn listed(&self) -> Vec<Listed> {
-        self.found.first.values().map(|event| Listed::of(event, self.at)).collect()
+        let listed = |event: &Entry| {
+            Listed::of(event, self.at).under(self.circuits.get(&event.target), self.at)
+        };
+        self.found.first.values().map(listed).collect()
     }
 
     fn document(&self, args: &ListArgs) -> WaitingJson {
@@ -186,7 +225,9 @@ impl Read {
             source: self.source,
             looked_at: found.looked_at,
             selected: found.selected,
-            complete: !found.is_partial,
+            not_received: self.not_received,
+            complete: !found.is_partial && self.not_received == Some(0),
+            unknown: self.unknown.iter().map(unread).collect(),
             events: (!is_grouped).then(|| self.listed()),
             groups: is_grouped.then_some(groups),
         }
@@ -205,7 +246,7 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     } else {
         let (found, now, listed) = (&read.found, read.at, read.listed());
         let place = format!("{} ({})", read.handler, read.region);
-        let mut lines = summary(found, &place, read.source, read.unknown.as_ref());
+        let mut lines = summary(&read, &place);
         if !args.group_by.is_empty() && found.selected > 0 {
             let when = |at: Option<Timestamp>| at.map_or(String::new(), |at| due(at, now));
             let times = |group: &Group| [when(group.first_at), when(group.last_at)];
@@ -245,18 +286,31 @@ async fn of_register(
     read
 }
 
-fn summary(found: &Found, place: &str, source: &str, unknown: Option<&Fault>) -> Vec<Line> {
+fn unread((what, fault): &(&'static str, Fault)) -> String {
+    format!("{what} can't be read: {fault}")
+}
+
+fn summary(read: &Read, place: &str) -> Vec<Line> {
+    let Read { found, source, not_received, unknown, .. } = read;
     let number = if found.is_partial {
         format!("more than {}", events(found.selected.saturating_sub(1)))
     } else {
         events(found.selected)
     };
     let mut lines = vec![Line::of(Style::Strong, format!("{number} wait for {place}"))];
-    if let Some(fault) = unknown {
-        lines.push(Line::of(Style::Bad, format!("The register can't be read: {fault}")));
-        lines.push(Line::of(Style::Faint, "This is read from the last day of the handler's log."));
-    } else if source == "log" {
-        let text = "There is no register (REGISTER=true), so this is read from the last day of the handler's log.";
+    if let Some(count) = not_received.filter(|count| *count > 0) {
+        let text = "in the retry queues: new failures, which are not among these, and events that have come back.";
+        let is = if count == 1 { "is" } else { "are" };
+        lines.push(Line::of(Style::Bad, format!("{} {is} {text}", counted(count, "message"))));
+    }
+    lines.extend(unknown.iter().map(|it| Line::of(Style::Bad, unread(it))));
+    if *source == "log" {
+        let text = match unknown.iter().any(|(what, _)| *what == REGISTER) {
+            true => "This is read from the last day of the handler's log.",
+            false => {
+                "There is no register (REGISTER=true), so this is read from the last day of the handler's log."
+            }
+        };
         lines.push(Line::of(Style::Faint, text));
     }
     lines
@@ -265,16 +319,18 @@ fn summary(found: &Found, place: &str, source: &str, unknown: Option<&Fault>) ->
 fn rows(events: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
     let header = ["event", "function", "attempt", "due", "waits", "error"];
     let row = |event: &Listed| {
-        let waits = match (event.order, event.overdue) {
-            (Some(order), _) => format!("{order} ordered"),
-            (None, true) => "overdue".to_owned(),
-            (None, false) => event.kept.unwrap_or("unknown").replace('_', " "),
+        let waits = match (event.order, event.overdue, &event.held) {
+            (Some(order), ..) => format!("{order} ordered"),
+            (None, true, _) => "overdue".to_owned(),
+            (None, false, Some(held)) => held.says(now),
+            (None, false, None) => event.kept.unwrap_or("unknown").replace('_', " "),
         };
+        let due = if event.held.is_some() { "held".to_owned() } else { due(event.due_at, now) };
         [
             event.event_id.chars().take(8).collect(),
             target_name(&event.function).into_owned(),
             event.attempt.to_string(),
-            due(event.due_at, now),
+            due,
             waits,
             error(event.error_type.as_deref(), event.error_message.as_deref())
                 + &by(event.policy.as_deref()),

@@ -1,6 +1,9 @@
 //! Implements the port `Register`: the register's items in DynamoDB, and the messages of its events in SQS.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use aws_sdk_dynamodb::{
     error::{ProvideErrorMetadata, SdkError},
@@ -8,6 +11,7 @@ use aws_sdk_dynamodb::{
 };
 use comeback_core::{
     Timestamp,
+    circuit::Circuit,
     claim::Order,
     lineage::Key,
     register::{Entry, target_key, target_of},
@@ -16,6 +20,7 @@ use comeback_dynamodb::{
     Item, key_of, primary,
     register::{self, DUE_AT, INDEX, PAUSED_AT, PAUSES, TARGET, entry},
 };
+use futures_util::future::try_join_all;
 
 use crate::{
     account::{
@@ -117,6 +122,18 @@ impl DynamoRegister {
         let item = answer.map_err(self.fault("dynamodb:GetItem"))?.item.unwrap_or_default();
         let millis = item.get(PAUSED_AT).and_then(|value| value.as_n().ok()?.parse().ok());
         Ok(millis.and_then(Timestamp::from_timestamp_millis))
+    }
+
+    /// The circuits of these functions that have one.
+    pub async fn circuits(&self, targets: BTreeSet<&str>) -> Answer<BTreeMap<String, Circuit>> {
+        let read = targets.into_iter().map(async |target| {
+            let call = self.dynamodb.get_item().table_name(&self.table);
+            let answer = call.set_key(Some(primary(&target_key(target)))).send().await;
+            let item = answer.map_err(self.fault("dynamodb:GetItem"))?.item.unwrap_or_default();
+            let circuit = item.get("circuit").and_then(|text| Circuit::read(text.as_s().ok()?));
+            Ok(circuit.map(|circuit| (target.to_owned(), circuit)))
+        });
+        Ok(try_join_all(read).await?.into_iter().flatten().collect())
     }
 
     /// All pauses, also of targets that don't exist.

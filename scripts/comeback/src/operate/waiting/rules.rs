@@ -5,6 +5,7 @@
 //! on the event.
 
 mod event;
+mod held;
 mod order;
 pub mod pauses;
 mod port;
@@ -15,6 +16,7 @@ mod visit;
 
 pub use crate::operate::waiting::rules::{
     event::{GroupBy, Listed, Selection, of_life},
+    held::Held,
     order::carry_out,
     port::{Page, Partition, Register},
     tally::{Plan, Tally},

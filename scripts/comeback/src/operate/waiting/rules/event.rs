@@ -3,10 +3,13 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use comeback_core::{
-    Timestamp, claim::Order, lineage::Key, register::Entry, target::Target, time::later,
+    Timestamp, circuit::Circuit, claim::Order, lineage::Key, register::Entry, target::Target,
+    time::later,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use super::held::Held;
 
 use crate::{
     account::names::target_name,
@@ -72,6 +75,9 @@ pub struct Listed {
     pub overdue: bool,
     /// The operator's order, if any: `retry` or `cancel`.
     pub order: Option<&'static str>,
+    /// What holds the event back although its due time is over: that time is an old one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
 }
 
 impl Listed {
@@ -97,7 +103,16 @@ impl Listed {
                 Order::Retry => "retry",
                 Order::Cancel => "cancel",
             }),
+            held: None,
         }
+    }
+
+    /// The same event, held back by its circuit if it should have come back. An order overrides the circuit.
+    #[must_use]
+    pub fn under(self, circuit: Option<&Circuit>, now: Timestamp) -> Self {
+        let is_over = self.due_at <= now && !self.overdue && self.order.is_none();
+        let held = circuit.filter(|_| is_over).and_then(Held::by);
+        Self { held, ..self }
     }
 }
 
@@ -174,6 +189,24 @@ mod tests {
         let overdue = |now| Listed::of(&event, second(now)).overdue;
         assert!(!overdue(0) && !overdue(100) && !overdue(1000));
         assert!(overdue(1001));
+    }
+
+    #[test]
+    fn an_event_that_should_have_come_back_is_held_by_a_circuit_that_is_not_closed() {
+        let text = r#"{"by":"","patience_seconds":0,"phase":{"open":{"since":0,"next_at":200000,"interval_seconds":60}}}"#;
+        let open = Circuit::read(text).unwrap();
+        let ordered = Entry { order: Some(Order::Retry), ..event("a", 100) };
+        for (event, circuit, now, expected) in [
+            (&event("a", 100), Some(&open), 99, None),
+            (&event("a", 100), Some(&open), 100, Some("open")),
+            (&event("a", 100), None, 100, None),
+            (&event("a", 100), Some(&Circuit::new(second(0))), 100, None),
+            (&event("a", 100), Some(&open), 1001, None),
+            (&ordered, Some(&open), 100, None),
+        ] {
+            let listed = Listed::of(event, second(now)).under(circuit, second(now));
+            assert_eq!(listed.held.map(|held| held.circuit), expected, "{now}");
+        }
     }
 
     #[test]
