@@ -16,7 +16,6 @@ mod visit;
 
 pub use crate::operate::waiting::rules::{
     event::{GroupBy, Listed, Selection, of_life},
-    held::Held,
     order::carry_out,
     port::{Page, Partition, Register},
     tally::{Plan, Tally},
