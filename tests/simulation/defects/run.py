@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Puts all defects into one build of a copy of the tree. For each, plays worlds until one breaks a rule: those of seeds,
-and then those of kept scripts. Prints caught.csv: the defect, the check that caught it, and the seed or the script.
+"""Puts all defects into one build of a copy of the tree. For each, plays worlds until one breaks a rule: those of
+seeds, and then those of kept scripts. If none does, it searches small systems (tests/search). Prints caught.csv: the
+defect, the check that caught it, and the seed, the script or the system.
 
     tests/simulation/defects/run.py [--seeds N] [WORD ...]     only defects whose names contain one of the words
-    tests/simulation/defects/run.py --search [WORD ...]        searches small systems (tests/search) instead
+    tests/simulation/defects/run.py --search [WORD ...]        only searches
     tests/simulation/defects/run.py --check                    only look for the text that each replaces, and its row
 """
 
@@ -25,7 +26,8 @@ SCRIPTS = HERE.parent / "scripts"
 COPY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "defects"
 # A target directory of its own, so that nobody runs a program with a defect by mistake.
 TARGET = COPY / "target"
-CARGO = ["cargo", "build", "--quiet", "--jobs", "2", "--manifest-path", COPY / "Cargo.toml", "--package"]
+PACKAGES = ["--package", "simulation", "--package", "search"]
+CARGO = ["cargo", "build", "--quiet", "--jobs", "2", "--manifest-path", COPY / "Cargo.toml", *PACKAGES]
 
 
 def copy_tree():
@@ -43,8 +45,9 @@ def copy_tree():
             shutil.copyfile(source, copy)
 
 
-def build(package):
-    return subprocess.run([*CARGO, package], env={**os.environ, "CARGO_TARGET_DIR": str(TARGET)}).returncode == 0
+def build(tree):
+    if subprocess.run(CARGO, env={**os.environ, "CARGO_TARGET_DIR": str(TARGET)}).returncode != 0:
+        sys.exit(f"expected that the tree with {tree} compiles")
 
 
 def play(seeds, number):
@@ -65,7 +68,8 @@ def play(seeds, number):
     played = subprocess.run(play, capture_output=True, text=True, cwd=SCRIPTS.parent, env=planted)
     if found := re.search(r"^(scripts/\S+): (\w+): ", played.stdout, re.MULTILINE):
         return found[2], found[1]
-    return (None, None) if played.returncode == 0 else ("a panic", (played.stdout + played.stderr)[-300:])
+    rule, system = search(number)
+    return rule, system and f"search: {system}"
 
 
 def search(number):
@@ -88,14 +92,18 @@ def main():
     for name, path, old, _ in defects:
         if (found := (ROOT / path).read_text().count(old)) != 1:
             sys.exit(f"{name}: expected once in {path}, found {found} times: {old}")
-    # What the search finds must also be wrong in the model of the local cloud, where a seed replays it.
     searched, caught = (list(csv.DictReader((HERE / f"{by}.csv").open())) for by in ("searched", "caught"))
     if alone := {each["defect"] for each in searched} - {each["defect"] for each in caught}:
-        sys.exit(f"expected the simulation to catch what the search finds, but not {sorted(alone)}")
+        sys.exit(f"expected rows of caught.csv for what the search finds, but none for {sorted(alone)}")
     if arguments.check:
         unlike = {name for name, *_ in DEFECTS} ^ {each["defect"] for each in caught}
         if unlike:
             sys.exit(f"expected a row of caught.csv for each defect, and none beside them: {sorted(unlike)}")
+        found = {each["defect"]: f"{each['caught by']} search: {each['in']}" for each in searched}
+        for each in caught:
+            by = f"{each['caught by']} {each['in']}"
+            if each["in"].startswith("search: ") and found.get(each["defect"]) != by:
+                sys.exit(f"expected what searched.csv says of {each['defect']!r}, got {by!r}")
         told = {each["in"] for each in caught if each["in"].startswith("scripts/")}
         if gone := {script for script in told if not (SCRIPTS.parent / script).is_file()}:
             sys.exit(f"expected that a script of caught.csv is there: {sorted(gone)}")
@@ -112,9 +120,7 @@ def main():
     }
     # A constant has no body that could be chosen, so such a defect needs a build of its own.
     alone = plant(COPY, chosen)
-    package = "search" if arguments.search else "simulation"
-    if not build(package):
-        sys.exit("expected that the tree with all of the defects compiles")
+    build("all of the defects")
     missed = 0
     rows = csv.writer(sys.stdout, lineterminator="\n")
     rows.writerow(["defect", "where", "caught by", "in"])
@@ -123,7 +129,7 @@ def main():
         text = file.read_text()
         if number in alone:
             file.write_text(text.replace(old, new))
-            build(package)
+            build(name)
         check, seed = search(number) if arguments.search else play(arguments.seeds, number)
         file.write_text(text)
         missed += check is None

@@ -11,12 +11,15 @@ mod cases;
 mod circuits;
 mod delays;
 mod deliveries;
+mod faults;
+mod figures;
 mod letters;
+mod promises;
 mod recall;
 mod records;
 mod register;
+mod sent;
 mod split;
-mod turns;
 
 use std::{
     borrow::Cow,
@@ -24,10 +27,9 @@ use std::{
     num::NonZero,
     rc::Rc,
     sync::Arc,
-    time::Duration,
 };
 
-use comeback_core::{Timestamp, envelope::RetryMetadata, time::between};
+use comeback_core::Timestamp;
 use comeback_local_model::sqs::{MessageAttribute, Outgoing};
 use rustc_hash::FxHashMap;
 
@@ -35,16 +37,18 @@ pub use self::{
     calls::{Arns, Subject, named},
     cases::Stranger,
     deliveries::{receive_count, trace_of, was_moved},
+    figures::{Backlog, Figures},
+    promises::{Happens, Move},
     records::{Place, TESTED},
 };
 use self::{
     cases::{Cases, Errors},
-    circuits::{FaultFree, Known},
-    delays::Process,
+    circuits::Known,
     deliveries::Delivery,
-    recall::Sent,
+    faults::Faults,
+    promises::Promises,
+    sent::Calls,
     split::Part,
-    turns::Retries,
 };
 use crate::{
     ids::{Id, Trace},
@@ -77,22 +81,9 @@ pub struct Judge {
     pub story: Story,
     pub tally: Tally,
     pub violation: Option<Violation>,
-    /// The metrics that CloudWatch would have of the world, as lines in embedded metric format, if the plan asks for
-    /// them.
-    pub metrics: Vec<String>,
     pub now: Timestamp,
-    /// When each event of the first target ended that had failed before, and how late a step of a circuit was at most.
-    pub recovered: Vec<Timestamp>,
-    pub late_step: Duration,
-    pub opened: bool,
-    /// How late each attempt of an outage was, by target, and the backlogs of all retry queues.
-    pub lateness: BTreeMap<usize, Lateness>,
-    pub backlogs: Vec<Backlog>,
-    /// How many failures wait for an act, and the most that ever did at once.
-    pub waiting: Waiting,
-    /// How many retries of the target of an outage were accepted during the outage.
-    pub retried_while_down: u64,
-    pub dead_letters: u64,
+    pub figures: Figures,
+    promises: Promises,
     plan: Rc<Plan>,
     pub events: Vec<Event>,
     cases: Cases,
@@ -101,19 +92,13 @@ pub struct Judge {
     pub open: FxHashMap<Arc<str>, Open>,
     /// Cases by the trace that their messages carry.
     by_trace: FxHashMap<Trace, u32>,
-    /// The latest retries that handlers have made of each target.
-    retries: FxHashMap<usize, Retries>,
     runs: FxHashMap<u64, Vec<Delivery>>,
-    processes: Vec<Process>,
+    /// Whether each process of a handler was deployed after others, with other settings.
+    turned: Vec<bool>,
+    faults: Faults,
     /// What the runs know about circuits, by run and target.
     known_circuits: FxHashMap<u64, BTreeMap<String, Known>>,
-    /// The targets with events since the last fault, by ARN.
-    fault_free: FxHashMap<String, FaultFree>,
-    /// The calls without an envelope, those that have started each run, and what runs have taken, of which it is also
-    /// known whether a caller's envelope is where it began.
-    sent: Vec<Sent>,
-    sent_as: FxHashMap<Id, usize>,
-    adopted: FxHashMap<Id, (RetryMetadata, bool)>,
+    calls: Calls,
     /// The parts of notices of several objects, by their cases.
     joined: FxHashMap<usize, Vec<Part>>,
     /// The number of answers that handlers have received.
@@ -139,30 +124,6 @@ struct Original {
     foreign: Option<Foreign>,
     /// A queue's message, without metadata.
     message: Option<Box<Outgoing>>,
-}
-
-/// Since when a mapping has had no place for the messages of its retry queue, and the longest time of that.
-#[derive(Default)]
-pub struct Backlog {
-    since: Option<Timestamp>,
-    pub longest: Duration,
-}
-
-#[derive(Default)]
-pub struct Waiting {
-    now: u64,
-    pub most: u64,
-}
-
-impl Waiting {
-    fn begins(&mut self) {
-        self.now += 1;
-        self.most = self.most.max(self.now);
-    }
-
-    fn ends(&mut self) {
-        self.now -= 1;
-    }
 }
 
 /// An invocation that has not ended yet.
@@ -226,38 +187,12 @@ impl Event {
     }
 }
 
-/// How late the attempts of a target were: how many by this many milliseconds.
-#[derive(Default)]
-pub struct Lateness(BTreeMap<u64, u64>);
-
-impl Lateness {
-    fn add(&mut self, lateness: Duration) {
-        *self.0.entry(lateness.as_millis() as u64).or_default() += 1;
-    }
-
-    pub fn attempts(&self) -> u64 {
-        self.0.values().sum()
-    }
-
-    /// The lateness that this many percent of the attempts don't exceed.
-    pub fn at(&self, percent: u64) -> Duration {
-        let mut before = self.attempts().saturating_sub(1) * percent / 100;
-        let at = self.0.iter().find(|(_, count)| match before.checked_sub(**count) {
-            Some(rest) => {
-                before = rest;
-                false
-            }
-            None => true,
-        });
-        Duration::from_millis(at.map_or(0, |(millis, _)| *millis))
-    }
-}
-
 impl Judge {
     pub fn new(plan: Rc<Plan>, is_story_written: bool) -> Self {
         let events = Vec::with_capacity((plan.events + plan.strangers) as usize);
         let backlogs = plan.queues.iter().map(|_| Backlog::default()).collect();
-        let mut judge = Self { plan, events, backlogs, ..Self::default() };
+        let figures = Figures { backlogs, ..Figures::default() };
+        let mut judge = Self { plan, events, figures, ..Self::default() };
         judge.story.is_written = is_story_written;
         judge
     }
@@ -269,19 +204,11 @@ impl Judge {
         self.violation.get_or_insert(Violation { check, event, what });
     }
 
-    /// A mapping has or has not a place for another batch of its queue.
-    pub fn note_backlog(&mut self, queue: usize, is_behind: bool) {
-        let Backlog { since, longest } = &mut self.backlogs[queue];
-        if is_behind {
-            let since = *since.get_or_insert(self.now);
-            *longest = (*longest).max(between(since, self.now));
-        } else {
-            *since = None;
+    /// Shows what happens, to this event or to the world, to the promises that keep their own state.
+    pub fn shows(&mut self, event: impl Into<Option<usize>>, happens: Happens<'_>) {
+        if let Err((check, what)) = self.promises.on(happens) {
+            self.violated(check, event, what);
         }
-    }
-
-    pub fn has_backlog(&self) -> bool {
-        self.backlogs.iter().any(|backlog| backlog.since.is_some())
     }
 
     /// Lambda has accepted a client's event.
@@ -366,7 +293,7 @@ impl Judge {
         let Some(open) = self.open.remove(request_id) else { return };
         self.story.tell(self.now, open.event, || format!("attempt {} succeeded", open.attempt));
         self.tally.count(Seen::Step("successes"));
-        self.recovered.extend((open.attempt > 0 && open.target == 0).then_some(self.now));
+        self.figures.recovered.extend((open.attempt > 0 && open.target == 0).then_some(self.now));
         self.events[open.event].ends += 1;
     }
 
@@ -384,7 +311,7 @@ impl Judge {
         let case = &mut self.cases[index];
         case.acts += 1;
         if case.acts == 1 {
-            self.waiting.ends();
+            self.figures.waiting.ends();
         }
         let event = case.of.event;
         self.story.tell(self.now, event, || "its record is too large to be passed on".to_owned());

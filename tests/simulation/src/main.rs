@@ -234,7 +234,8 @@ fn day(
     }
     let hours = between(at_millis(BEGAN_AT), ended.now).as_secs_f64() / 3600.0;
     writeln!(out, "{events} events over {hours:.1} virtual hours in {seconds:.1} s")?;
-    let unwritten = metrics.and_then(|file| fs::write(file, ended.metrics.join("\n")).err());
+    let unwritten =
+        metrics.and_then(|file| fs::write(file, ended.figures.metrics.join("\n")).err());
     if let Some(error) = &unwritten {
         writeln!(out, "can't write metrics: {error}")?;
     }

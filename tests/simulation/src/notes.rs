@@ -38,8 +38,6 @@ pub enum Check {
     OverIsOver,
     /// Every backoff is within its range.
     BackoffInRange,
-    /// Every receive of a failure computes the same due time.
-    SameDraw,
     /// A wait brings its message back at its due time, and SQS accepts its length.
     WaitsUntilDue,
     /// After a fault an invocation waits for as long as the fault requires.
@@ -56,28 +54,10 @@ pub enum Check {
     NothingUnexplained,
     /// A call has at most ten entries, and together they are no larger than one message may be.
     CallsFit,
-    /// With a ledger, a failure is claimed before it is invoked or given up.
-    ClaimsFirst,
-    /// A claim holds until its holder has ended, and nobody takes it over before.
-    ClaimsHold,
-    /// Only its holder marks or releases a claim.
-    ClaimsFence,
-    /// A claim is marked once its holder has acted, and released once its holder will not act.
-    MarksAfterActing,
-    /// Only what was acted on is dropped as a duplicate.
-    DropsOnlyTheDone,
+    /// No claim is left by a handler that has acted, or that has put its message back.
+    ClaimsEnd,
     /// What a handler knows to be acted on is dropped, and doesn't wait.
     DropsTheDone,
-    /// A message on which another handler acts waits until that handler has ended.
-    WaitsForHolder,
-    /// Nothing about a message changes when it is sent to its own queue again.
-    HopsChangeNothing,
-    /// A delay is no longer than SQS accepts, and one that ends before its time takes at least twelve minutes.
-    HopsInRange,
-    /// A wait is kept as a delay only if there is a backlog, or if many messages may be in flight.
-    HopsForAReason,
-    /// Once SQS has said that too many messages are in flight, waits are kept as delays.
-    KeepsPlacesFree,
     /// An operator's order is followed at the next receive of its event, and never lost.
     OrdersFollowed,
     /// Nothing of a paused target is invoked, unless an operator ordered it.
@@ -104,20 +84,13 @@ pub enum Check {
     BringsForward,
     /// No event is held back once events have come for long without a fault.
     ClosesInTheEnd,
-    /// A failure that may be of a retry without an envelope is judged once the ledger was asked, and not before.
-    RecallsFirst,
     /// An event makes its own attempts, all of them: each failure continues the run of which it is, with its attempt,
-    /// age and id, unless nobody could know.
+    /// age and id, unless nobody could know. What the ledger did not say is not guessed.
     RecallsTruly,
-    /// No failure inherits from a call that was not accepted, whose run is known, whose sender may live, or whose trace
-    /// is another.
-    InheritsNothing,
     /// A call that was surely refused leaves nothing open.
     RefusedLeavesNothing,
     /// A failure whose note may be about to be written waits for it, no longer than its sender may live.
     WaitsForNote,
-    /// A failure whose record lies in a bucket is judged once its record was read, and not before.
-    ReadsFirst,
     /// A record is read once in a batch, from a bucket that is listed, and with at most two others at the same time.
     ReadsFew,
     /// A dead letter that points to its payload has no room for it, and the payload is there.

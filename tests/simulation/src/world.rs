@@ -41,7 +41,7 @@ use wire::Reply;
 use crate::{
     choices::{Choices, How, Of, Outcome},
     dice::Dice,
-    judge::Judge,
+    judge::{Happens, Judge},
     notes::{Check, Fault, Seen, Trouble},
     plan::{Plan, Spell},
 };
@@ -239,7 +239,7 @@ impl World {
         self.cloud.is_touched()
             || self.cloud_wakes_at.is_some_and(|at| at <= self.now)
             || self.cloud.may_scale()
-            || self.judge.has_backlog()
+            || self.judge.figures.has_backlog()
     }
 
     /// Does what is due in the cloud, and whatever follows from that.
@@ -267,7 +267,7 @@ impl World {
         let plan = Rc::clone(&self.plan);
         for (number, queue) in plan.queues.iter().enumerate().filter(|_| plan.flawless) {
             let is_behind = self.cloud.unchanged().is_behind(self.now, &queue.name);
-            self.judge.note_backlog(number, is_behind);
+            self.judge.figures.note_backlog(number, is_behind, self.now);
         }
     }
 
@@ -312,12 +312,7 @@ impl World {
     fn read_dead_letters(&mut self) {
         let plan = Rc::clone(&self.plan);
         plan.handlers.iter().for_each(|handler| self.drain(&handler.dead_letter_queue));
-        let (read, sent) = (self.dead_letters_read, self.judge.dead_letters);
-        if read != sent {
-            let what =
-                format!("{read} messages are in dead-letter queues, and {sent} were sent there");
-            self.judge.violated(Check::NothingUnexplained, None, what);
-        }
+        self.judge.shows(None, Happens::LettersRead(self.dead_letters_read));
     }
 
     fn drain(&mut self, queue: &str) {

@@ -16,8 +16,9 @@ use super::{
     Judge, Open, REASONS,
     cases::Case,
     delays::{DELAY_MAX, HOP_MIN, content},
-    deliveries::{Delivery, Met, receive_count},
+    deliveries::Delivery,
     letters::attribute,
+    promises::Happens,
     records::Fetch,
     register::{Wait, came_back},
 };
@@ -34,14 +35,6 @@ const CALL_BYTES_MAX: usize = 1_048_576;
 
 /// The longest wait, in seconds: twelve hours less a minute.
 const WAIT_MAX: u32 = 43_140;
-
-/// From this receive on, whatever puts a message back keeps it longer, within this range of milliseconds: SQS
-/// dead-letters a message after a thousand receives.
-const MANY_RECEIVES: u32 = 500;
-const MANY_RECEIVES_WAIT: (Millis, Millis) = (1_800_000, 3_600_000);
-
-/// How long a message may wait, in milliseconds, if a fault keeps its handler from knowing which attempt has failed.
-const UNKNOWN_WAIT: (Millis, Millis) = (0, 900_000);
 
 /// How late an attempt may be if nothing prevents it: visibility timeouts are in whole seconds, and the previous batch
 /// takes some time.
@@ -79,9 +72,6 @@ impl Judge {
         let at = clock.timestamp_millis();
         batch[place].invoked_at = Some(at);
         let event = self.cases[case].of.event;
-        if self.cases[case].claimed && !is_claimed {
-            self.violated(Check::ClaimsFirst, event, format!("run {run} invokes without a claim"));
-        }
         if !is_claimed {
             self.judge_begin(run, place);
         }
@@ -182,8 +172,12 @@ impl Judge {
         };
         let open = self.accepted_unwrapped(of, request_id, open);
         let is_down = open.target == 0 && self.now.timestamp_millis() < self.calm_at();
-        self.retried_while_down += u64::from(is_down);
-        self.retried(open.target, request_id);
+        self.figures.retried_while_down += u64::from(is_down);
+        if self.plan.handler_of(open.target).probes {
+            let plan = Rc::clone(&self.plan);
+            let target = &plan.targets[open.target].name;
+            self.shows(None, Happens::Retried(target, request_id, self.now));
+        }
         self.open.insert(Arc::clone(request_id), open);
     }
 
@@ -194,7 +188,7 @@ impl Judge {
         let reason = known.unwrap_or("no reason");
         self.acted(of, reason);
         self.tally.count(Seen::Letter(reason));
-        self.dead_letters += 1;
+        self.shows(None, Happens::GivenUp);
         self.events[self.cases[of.case].of.event].ends += 1;
     }
 
@@ -222,7 +216,7 @@ impl Judge {
         }
         case.acts += 1;
         if case.acts == 1 {
-            self.waiting.ends();
+            self.figures.waiting.ends();
         }
         case.is_order_open &= case.order == Some(Order::Cancel) && is_read && how != "cancelled";
         let (acts, permits, event) = (case.acts, case.permits, case.of.event);
@@ -334,7 +328,6 @@ impl Judge {
             let of = Subject { run, place, case: message.case, call: None, part: None };
             let event = self.cases[of.case].of.event;
             self.story.tell(self.now, event, || format!("run {run} puts it back for {seconds} s"));
-            self.puts_in_flight(of, at);
             self.judge_length(of, at, seconds, false);
         }
     }
@@ -362,11 +355,6 @@ impl Judge {
             self.violated(Check::RightReason, event, what);
             return 0;
         }
-        if is_delay && seconds > DELAY_MAX {
-            let what = format!("a delay of {seconds} s");
-            self.violated(Check::HopsInRange, event, what);
-            return 0;
-        }
         // Another copy in its batch may be known to be acted on. This one is not known as long as its record is unread,
         // or the ledger has not said which event it continues.
         let is_known = message.is_read() && !message.recall.is_in_vain();
@@ -381,6 +369,9 @@ impl Judge {
             is_hold.then_some((check, range))
         };
         let Some((check, (low, high))) = self.cause(message, at).or_else(hold) else {
+            if message.held_until.is_some() || message.listing.is_held() {
+                return i64::from(seconds) * 1000;
+            }
             if let Some(what) = self.ignores_order(message) {
                 self.violated(Check::OrdersFollowed, event, what);
                 return 0;
@@ -391,62 +382,10 @@ impl Judge {
             return self.judge_wait(at, of.case, seconds, is_delay);
         };
         if !is_within((low, high), seconds, is_delay) {
-            // Until the circuit lets the message through, other handlers' claims make no difference.
-            if check == Check::WaitsForHolder && self.is_held_by_circuit(of, at, seconds, before) {
-                return i64::from(seconds) * 1000;
-            }
             let what = format!("it waits for {seconds} s, expected {low} to {high} ms");
             self.violated(check, event, what);
         }
         low
-    }
-
-    /// The check and the range in milliseconds from `at` of a wait that has another cause than the due time.
-    fn cause(&self, message: &Delivery, at: Millis) -> Option<(Check, (Millis, Millis))> {
-        if let Fetch::Failed(kind) = message.fetch {
-            return Some((Check::FaultWaits, self.wait_unread(message, at, kind)));
-        }
-        if let Some(fault) = message.fault.map(|fault| (fault, message.known_for)) {
-            let passed = (self.now - message.fault_at).num_milliseconds();
-            let (low, high) = match self.wait_for_note(message, at) {
-                // As long as its attempt is unknown, so are its due time and its last chance.
-                Some(_) => (passed, passed.saturating_add(spared(message, UNKNOWN_WAIT).1)),
-                None => self.wait_after_fault(message, at - passed, fault),
-            };
-            return Some((Check::FaultWaits, (low - passed, high.saturating_sub(passed))));
-        }
-        if let Some((low, high)) = self.wait_for_note(message, at) {
-            return Some((Check::WaitsForNote, self.held_for(message, low, high)));
-        }
-        let rest = message.held_until? - at;
-        Some((Check::WaitsForHolder, self.held(message, rest)))
-    }
-
-    /// The range of a wait until another handler has ended, in which this handler may have done other things first.
-    pub fn held(&self, message: &Delivery, rest: Millis) -> (Millis, Millis) {
-        self.held_for(message, rest, rest)
-    }
-
-    fn held_for(&self, message: &Delivery, least: Millis, most: Millis) -> (Millis, Millis) {
-        let (low, high) = spared(message, (least, most));
-        let timeout = self.plan.handler_of(self.cases[message.case].of.target).timeout;
-        (if low > least { low - i64::from(timeout) * 1000 } else { low }, high)
-    }
-
-    /// The range of a wait that begins at `at` and whose cause asks for `range`: longer if the message has to spare its
-    /// receives, and never beyond its last chance.
-    pub fn put_back(
-        &self,
-        message: &Delivery,
-        at: Millis,
-        range: (Millis, Millis),
-    ) -> (Millis, Millis) {
-        let (low, high) = spared(message, range);
-        let rest = match self.cases[message.case].verdict() {
-            Ok(next) if at < next.last_chance => next.last_chance - at,
-            Ok(_) | Err(_) => Millis::MAX,
-        };
-        (low.min(rest), high.min(rest))
     }
 
     fn judge_wait(&mut self, at: Millis, index: usize, seconds: u32, is_delay: bool) -> Millis {
@@ -463,36 +402,12 @@ impl Judge {
         let from = if seconds == 0 { Millis::MIN } else { end - 1000 };
         let (after, before) = (case.shown.0.max(from), case.shown.1.min(until));
         case.shown = (after, before);
-        let (low, high) = case.due().map_or(next.due, |due| (due, due));
+        let low = case.due().unwrap_or(next.due.0);
         if until < next.due.0 || from >= next.due.1 {
             let what = format!("it waits until {end}, expected {:?}", next.due);
             self.violated(Check::BackoffInRange, event, what);
-        } else if after >= before || high <= after || low > before {
-            let what = format!("it waits until {end}, and was due within {after} to {before}");
-            self.violated(Check::SameDraw, event, what);
         }
         low.max(after.saturating_add(1)) - at
-    }
-
-    /// The shortest and the longest wait after a fault at `at`, which the handler has known for a while.
-    pub fn wait_after_fault(
-        &self,
-        message: &Delivery,
-        at: Millis,
-        (fault, known_for): Met,
-    ) -> (Millis, Millis) {
-        let case = &self.cases[message.case];
-        let is_unclaimed = case.claimed && message.claim.is_none();
-        // An unclaimed message waits however old it is, because nobody knows whether its failure was acted on.
-        let rest = match case.verdict() {
-            Ok(next) if !is_unclaimed => next.expiry - at,
-            Ok(_) | Err(_) => Millis::MAX,
-        };
-        let (least, most) = kept_for(case, at, known_for);
-        // A refused event is given up, so no wait is right.
-        let Some(range) = lasts(fault, least, most) else { return (Millis::MAX, 0) };
-        let (low, high) = self.put_back(message, at, range);
-        (low.min(rest), high.min(rest))
     }
 
     /// A handler gives messages up. Returns the message of each dead letter.
@@ -522,46 +437,12 @@ fn is_partial(seconds: u32, is_delay: bool) -> bool {
     if is_delay { seconds >= HOP_MIN } else { seconds == WAIT_MAX }
 }
 
-/// How long a message waits after a fault that has kept it for so long. Nothing waits after a refusal.
-pub fn lasts(fault: FaultKind, least: Millis, most: Millis) -> Option<(Millis, Millis)> {
-    Some(match fault {
-        FaultKind::Transient { retry_after: None } => (1000, most.clamp(1_000, 300_000)),
-        FaultKind::Transient { retry_after: Some(asked) } => {
-            let asked = (asked.as_millis() as Millis).max(1000);
-            (asked, asked)
-        }
-        FaultKind::Configuration => (least.clamp(10_000, 900_000) / 2, most.clamp(10_000, 900_000)),
-        FaultKind::Refused(_) => return None,
-    })
-}
-
-/// The range of a wait whose cause asks for `(low, high)`: longer if the message has to spare its receives.
-pub fn spared(message: &Delivery, (low, high): (Millis, Millis)) -> (Millis, Millis) {
-    match receive_count(message.record()) >= MANY_RECEIVES {
-        true => (low.max(MANY_RECEIVES_WAIT.0), high.max(MANY_RECEIVES_WAIT.1)),
-        false => (low, high),
-    }
-}
-
 /// Whether a wait of `seconds` fits this range, in flight or as a delay. A long wait may consist of several.
 fn is_within((low, high): (Millis, Millis), seconds: u32, is_delay: bool) -> bool {
     let whole = |wait: Millis| wait.max(0).saturating_add(999).div_euclid(1000);
     let most = if is_delay { Millis::MAX } else { WAIT_MAX.into() };
     let is_hop = is_delay && seconds >= HOP_MIN && whole(high) > DELAY_MAX.into();
     is_hop || (whole(low).min(most)..=whole(high).min(most)).contains(&seconds.into())
-}
-
-/// For how long at least, and at most, a fault has kept an event at `at`: since it was due, but no longer than the
-/// handler has known of the fault. An event that isn't due, or has no due time, was kept as long as that.
-fn kept_for(case: &Case, at: Millis, known_for: Millis) -> (Millis, Millis) {
-    let Ok(next) = case.verdict() else { return (known_for, known_for) };
-    let (low, high) = case.due().map_or(next.due, |due| (due, due));
-    let kept = |due: Millis| (at - due).min(known_for);
-    if at < low {
-        (known_for, known_for)
-    } else {
-        (kept(high.min(at)), if at < high { known_for } else { kept(low) })
-    }
 }
 
 impl Case {

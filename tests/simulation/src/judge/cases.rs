@@ -14,6 +14,7 @@ use comeback_core::{Timestamp, claim::Order, error_type::ErrorReport, lineage::K
 use super::{
     Event, Judge, Open, Subject,
     deliveries::{time_of, trace_of, was_moved},
+    promises::Happens,
     records::{Place, TESTED},
     split::SPLIT,
 };
@@ -27,9 +28,9 @@ use crate::{
 };
 
 /// The maximum payload of an asynchronous invocation, and the maximum message of SQS, in bytes.
-pub const SIZE_MAX: usize = 1_048_576;
+const SIZE_MAX: usize = 1_048_576;
 
-pub const ATTRIBUTES_MAX: usize = 10;
+const ATTRIBUTES_MAX: usize = 10;
 
 /// An outage of an hour has millions of events that wait at once, each a first failure of a plain payload.
 const _: () = assert!(size_of::<Event>() + size_of::<Case>() + size_of::<(Trace, u32)>() <= 256);
@@ -260,7 +261,9 @@ impl Judge {
             (_, _) => (Condition::Failed, error),
         };
         if cause.0 == Condition::Failed {
-            self.retry_failed(open.target, request_id);
+            let plan = Rc::clone(&self.plan);
+            let target = &plan.targets[open.target].name;
+            self.shows(None, Happens::Failed(target, request_id));
         }
         let at = self.now.timestamp_millis();
         self.open_case(open, (&**request_id).into(), at, cause, None);
@@ -367,7 +370,7 @@ impl Judge {
         }
         let trace = case.of.trace;
         let index = self.cases.add(case);
-        self.waiting.begins();
+        self.figures.waiting.begins();
         self.by_trace.insert(trace, index as u32);
     }
 

@@ -1,14 +1,11 @@
 //! The rules for targets that are down, as seen from outside: which changes of a circuit are allowed, and which events
 //! may be invoked meanwhile.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    rc::Rc,
-};
+use std::{collections::BTreeMap, rc::Rc};
 
 use comeback_core::{circuit::Minute, claim::Order};
 use comeback_flow::{
-    ports::{Listed, Stored},
+    ports::Stored,
     report::{Entry, Outcome, Report},
 };
 use wire::{Answer, Exchange, Refusal};
@@ -17,9 +14,9 @@ use super::{
     Judge, Subject,
     cases::Case,
     deliveries::Delivery,
+    promises::{Evidence, Happens, Move, Phase, Turn},
     receive_count,
     register::{LOOKS_MAX, Wait},
-    turns::Phase,
 };
 use crate::{
     notes::{Check, Seen},
@@ -41,9 +38,6 @@ const MANY_RECEIVES: u32 = 500;
 /// A write of DynamoDB costs a unit for each kilobyte.
 const CIRCUIT_BYTES_MAX: usize = 1_024;
 
-/// A circuit must have closed after events have arrived for this long without a fault.
-const CLOSED_WITHIN: Millis = 2 * 3_600_000;
-
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// Whether the circuit was closed when the run read or wrote it, or whether the run could not read or write it.
@@ -56,12 +50,6 @@ pub struct Known {
     /// Whether it has taken the probe, and whether it must still give the probe back if it can't make it.
     pub took_probe: bool,
     owes_probe: bool,
-    /// How many events it may bring forward, whether it still has to, and the receipt handles of those that it may.
-    pub brings: u32,
-    owes_brings: bool,
-    /// The circuit with which it may bring events forward. It doesn't know of a write whose answer was lost.
-    pub brings_with: String,
-    listed: BTreeSet<String>,
     pub is_told_down: bool,
     /// The times of the circuit's next steps, whether enough events wait for one, and how often another circuit was
     /// there.
@@ -70,32 +58,10 @@ pub struct Known {
     /// The probe that was running, as the run saw it last. It may be repeated, because its handler may have died.
     probe: Option<(String, i64)>,
     not_turned: u32,
-    /// Whether the circuit ramps, and whether the run has to note that nothing could be brought forward.
-    ramps: bool,
-    owes_note: bool,
 }
-
-/// An event that is brought forward becomes visible within this many seconds.
-const BROUGHT_WITHIN: u32 = 300;
 
 /// A handler that has worked for this long may run out of time before it has finished.
 const HURRIED: Millis = 2_000;
-
-/// For how long a target's events have arrived since the last fault, and when the last one arrived. Only handlers with
-/// an event at hand close a circuit, so time without events doesn't count.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FaultFree {
-    lasts: Millis,
-    last: Millis,
-}
-
-impl FaultFree {
-    /// An event arrives. A held-back event is back within `HOLD.1`, so longer gaps don't count in full.
-    fn comes(&mut self, now: Millis) {
-        self.lasts += (now - self.last).min(HOLD.1);
-        self.last = now;
-    }
-}
 
 impl Known {
     /// A run has read or written this phase of the circuit.
@@ -105,7 +71,6 @@ impl Known {
         self.has_permits |= phase.has_permits();
         self.steps_at.extend(phase.step_at());
         self.is_watched |= phase.watchers >= WATCHERS;
-        self.ramps = phase.is("ramping");
         self.probe = phase.probe();
     }
 
@@ -130,20 +95,25 @@ impl Judge {
         let is_late = self.runs.get(&run).into_iter().flatten().any(|it| it.listing.is_answered());
         for target in targets.iter().filter(|_| !is_late) {
             if now > self.calm_at() {
-                self.fault_free.entry(target.clone()).or_default().comes(now);
+                self.shows(None, Happens::Comes(target, now));
             }
             let text = found.get(target).and_then(|stored| stored.text.as_deref());
-            let known = self.knows(run, target);
-            *known = Known::default();
-            known.sees(&Phase::read(text));
+            self.reads_circuit(run, target, &Phase::read(text));
         }
+    }
+
+    fn reads_circuit(&mut self, run: u64, target: &str, phase: &Phase) {
+        let known = self.knows(run, target);
+        *known = Known::default();
+        known.sees(phase);
+        self.shows(None, Happens::Circuit(run, target, Move::Reads(phase)));
     }
 
     /// A run does not know which circuits it has read, because the answer was lost. It goes on as if there were none.
     pub fn learned_nothing(&mut self, run: u64) {
-        for known in self.known_circuits.get_mut(&run).into_iter().flat_map(BTreeMap::values_mut) {
-            *known = Known::default();
-            known.sees(&Phase::read(None));
+        let targets = self.known_circuits.get(&run).into_iter().flat_map(BTreeMap::keys);
+        for target in targets.cloned().collect::<Vec<_>>() {
+            self.reads_circuit(run, &target, &Phase::read(None));
         }
     }
 
@@ -164,14 +134,7 @@ impl Judge {
         let phase = Phase::read(Some(&exchange.next));
         let known = self.knows(run, &exchange.target);
         known.owes_probe &= phase.name != "open";
-        known.owes_note &= !phase.is_missed();
-    }
-
-    /// The register has given a run no answer, or not all that wait: it has found as many as were wanted, or has passed
-    /// delays over. If the circuit ramps, the run notes it, so that the next slice tries again.
-    pub fn told_that_more_wait(&mut self, run: u64, target: &str) {
-        let known = self.knows(run, target);
-        known.owes_note = known.ramps;
+        self.shows(None, Happens::Circuit(run, &exchange.target, Move::Turns(&phase)));
     }
 
     pub fn told_of_turn(&mut self, run: u64, exchange: &Exchange, answer: &Answer) {
@@ -180,7 +143,7 @@ impl Judge {
             Ok(()) => {
                 let known = self.knows(run, target);
                 known.owes_probe = known.took_probe && Phase::read(Some(next)).is("probing");
-                known.owes_brings |= known.brings > 0 && known.brings_with == *next;
+                self.shows(None, Happens::Circuit(run, target, Move::ToldOfTurn(next)));
             }
             // On a failed write, the handler goes on without the ledger.
             Err(Refusal { found: None, .. }) => {
@@ -211,14 +174,10 @@ impl Judge {
             if known.owes_probe && !batch.iter().zip(&report.entries).any(was_made) {
                 let what = format!("run {run} keeps the probe of {target}, and did not make it");
                 self.violated(Check::ProbesEnd, None, what);
-            } else if known.owes_note {
-                let what = format!("run {run} could bring nothing of {target} forward, silently");
-                self.violated(Check::BringsForward, None, what);
-            } else if known.owes_brings && has_register {
-                let what = format!("run {run} brings nothing of {target} forward");
-                self.violated(Check::BringsForward, None, what);
             }
+            self.shows(None, Happens::Circuit(run, &target, Move::Concludes(has_register)));
         }
+        self.shows(None, Happens::Ends(run));
     }
 
     /// CloudWatch has reported the minutes of a function to a run.
@@ -227,27 +186,9 @@ impl Judge {
         self.knows(run, target).is_told_down |= is_down;
     }
 
-    /// A run asks for up to `count` events of a target that wait in flight, to bring them forward.
-    pub fn asks_for(&mut self, run: u64, target: &str, count: u32) {
-        let known = self.knows(run, target);
-        let most = std::mem::take(&mut known.brings);
-        known.owes_brings = false;
-        if count > most {
-            let what = format!("run {run} asks for {count} events of {target}, and may for {most}");
-            self.violated(Check::BringsForward, None, what);
-        }
-    }
-
-    /// The register has listed these events to a run.
-    pub fn listed(&mut self, run: u64, target: &str, listed: &[Listed]) {
-        let known = self.knows(run, target);
-        known.listed.extend(listed.iter().map(|listed| listed.receipt_handle.clone()));
-    }
-
     /// Whether a run may bring the message with this handle forward, to be visible after `seconds`.
     pub fn brings_forward(&mut self, run: u64, handle: &str, seconds: u32) -> bool {
-        let mut of_run = self.known_circuits.get_mut(&run).into_iter().flatten();
-        let is_it = seconds <= BROUGHT_WITHIN && of_run.any(|(_, it)| it.listed.remove(handle));
+        let is_it = self.promises.brings.may_bring(run, handle, seconds);
         if is_it {
             self.tally.count(Seen::Step("brought forward"));
         }
@@ -256,10 +197,11 @@ impl Judge {
 
     /// A run's write of a circuit failed, because another circuit is there.
     pub fn not_turned(&mut self, run: u64, target: &str, there: &Stored) {
+        let there = Phase::read(there.text.as_deref());
         let known = self.knows(run, target);
-        known.sees(&Phase::read(there.text.as_deref()));
+        known.sees(&there);
         known.not_turned += 1;
-        known.owes_note &= known.ramps;
+        self.shows(None, Happens::Circuit(run, target, Move::NotTurned(&there)));
     }
 
     /// A run invokes a target, whose circuit must allow it. Returns whether the circuit may also let through an event
@@ -367,16 +309,49 @@ impl Judge {
             self.violated(Check::ProbesInTime, self.cases[of.case].of.event, what);
         }
         // An event that never succeeds may be the probe time and again.
-        let fault_free = self.fault_free.get(target).map_or(0, |fault_free| fault_free.lasts);
-        if fault_free > CLOSED_WITHIN && self.plan.hopeless == 0.0 {
-            let minutes = fault_free / 60_000;
-            let what = format!("it is held back after {minutes} minutes without a fault");
-            self.violated(Check::ClosesInTheEnd, self.cases[of.case].of.event, what);
+        if self.plan.hopeless == 0.0 {
+            self.shows(self.cases[of.case].of.event, Happens::HeldBack(target));
         }
         self.tally.count(Seen::Step("events held back"));
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         message.into_iter().for_each(|message| message.held_by_circuit = true);
         true
+    }
+
+    /// A run's write of a circuit has taken effect.
+    pub fn turned(&mut self, run: u64, target: &str, was: Option<&str>, text: &str) {
+        let (was, is) = (Phase::read(was), Phase::read(Some(text)));
+        if was.name != is.name {
+            self.tally.count(Seen::Step("turns of circuits"));
+            self.story
+                .tell(self.now, None, || format!("run {run}: {target} is {}: {text}", is.name));
+            self.figures.turned(&was, &is, self.now);
+        }
+        if is.is_on_trial() && !was.is_on_trial() {
+            self.tally.count(Seen::Step("trials"));
+        }
+        let knows = self.evidence(run, target, &was);
+        let turn = Turn { was: &was, is: &is, text, at: self.now, knows };
+        self.shows(None, Happens::Circuit(run, target, Move::Turned(turn)));
+        self.knows(run, target).turned(&was, &is);
+    }
+
+    /// What a run knows of a circuit that it opens. Answers that arrive late may come after their run has ended.
+    fn evidence(&self, run: u64, target: &str, was: &Phase) -> Evidence {
+        let Some(batch) = self.runs.get(&run) else {
+            return Evidence { is_told_down: true, has_probe_ended: true };
+        };
+        let known = self.known_circuits.get(&run).and_then(|run| run.get(target));
+        let is_probe = |message: &Delivery| {
+            let of = &self.cases[message.case].of;
+            let event = self.event_id(of).unwrap_or_default();
+            was.probe() == Some((event, i64::from(of.attempt)))
+        };
+        Evidence {
+            is_told_down: known.is_some_and(|known| known.is_told_down),
+            has_probe_ended: known.is_some_and(|known| known.took_probe)
+                || batch.iter().any(is_probe),
+        }
     }
 
     pub fn calm_at(&self) -> Millis {

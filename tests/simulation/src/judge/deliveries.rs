@@ -14,7 +14,8 @@ use wire::{Answer, Origin, Refusal, Write};
 
 use super::{
     Judge, Open, Subject,
-    delays::LEDGER,
+    faults::LEDGER,
+    promises::Happens,
     recall::Recall,
     records::Fetch,
     register::{LOOKS_MAX, Listing, Wait},
@@ -39,10 +40,7 @@ pub struct Delivery {
     pub received_at: Timestamp,
     /// Since when its mapping had had no place for it, if it had none.
     pub behind_since: Option<Timestamp>,
-    /// When the handler gives up waiting for notes, and when it begins no more acts.
-    pub recalls_until: Timestamp,
-    /// When the handler gives up waiting for records, and what it knows of this one's.
-    pub reads_until: Timestamp,
+    /// What the handler knows of its record.
     pub fetch: Fetch,
     /// What it knows of its parts, if it is the notice of several objects.
     pub split: Option<Box<Split>>,
@@ -50,6 +48,7 @@ pub struct Delivery {
     /// for other records and notes after that, and another handler may take the failure for that of another attempt.
     pub judged_at: Timestamp,
     pub next: Option<(Open, u32)>,
+    /// When the handler begins no more acts.
     pub acts_until: Timestamp,
     /// When the handler invoked the target, by the handler's clock.
     pub invoked_at: Option<Millis>,
@@ -88,9 +87,8 @@ pub struct Delivery {
     /// The wait that the handler has asked for, and what the handler knows from the register.
     pub wait: Option<Wait>,
     pub listing: Listing,
-    /// What the handler knows of the run, when it has read the runs beside it, and whether it asks no more.
+    /// What the handler knows of the run, and whether it asks no more.
     pub recall: Recall,
-    pub heard_at: Timestamp,
     pub is_past: bool,
     /// Whether it has read whether the failure was retried, before it claims it; and the call that it makes.
     pub compares: bool,
@@ -183,7 +181,7 @@ impl Judge {
                 batch: Rc::clone(event),
                 nth,
                 received_at: self.now,
-                behind_since: self.backlogs[queue].since,
+                behind_since: self.figures.backlogs[queue].since,
                 fetch: if is_whole { Fetch::Read } else { Fetch::Unread },
                 split,
                 ..Delivery::default()
@@ -207,7 +205,7 @@ impl Judge {
             let Outcome::Invoked { lateness, .. } = entry.outcome else { continue };
             if self.plan.outage.is_some() {
                 let target = self.cases[message.case].of.target;
-                self.lateness.entry(target).or_default().add(lateness);
+                self.figures.lateness.entry(target).or_default().add(lateness);
             }
             if !lateness.is_zero()
                 && let Some(at) = message.invoked_at
@@ -237,7 +235,7 @@ impl Judge {
                 && !kept.contains(message.message_id())
             {
                 message.done = true;
-                self.drops(message.case);
+                self.tally.count(Seen::Step("duplicates dropped"));
             }
         }
         for message in &batch {
@@ -265,7 +263,7 @@ impl Judge {
             let is_over = message.done || message.put_back;
             if message.claim.is_some() && is_over && !message.concluded {
                 let what = format!("run {run} has acted or put it back, and leaves its claim");
-                self.violated(Check::MarksAfterActing, event, what);
+                self.violated(Check::ClaimsEnd, event, what);
             }
             if self.is_unlisted(message) {
                 let what = format!("run {run} lets it wait, and does not list it");
@@ -286,6 +284,7 @@ impl Judge {
         for message in self.runs.remove(&run).unwrap_or_default() {
             self.let_go(run, &message, true);
         }
+        self.shows(None, Happens::Ends(run));
     }
 
     fn let_go(&mut self, run: u64, message: &Delivery, comes_back: bool) {
@@ -314,15 +313,12 @@ impl Judge {
     fn shown_exactly(&mut self, index: usize, due: Millis) {
         let case = &mut self.cases[index];
         let Ok(next) = case.verdict() else { return };
-        let (event, shown) = (case.of.event, case.shown);
+        let event = case.of.event;
         let before = case.is_due_at(due);
         let (low, high) = next.due;
         if !(low..=high).contains(&due) {
             let what = format!("due at {due}, expected from {low} to {high}");
             self.violated(Check::BackoffInRange, event, what);
-        } else if before.is_some_and(|before| before != due) || due <= shown.0 || due > shown.1 {
-            let what = format!("due at {due}, before it was {before:?}, within {shown:?}");
-            self.violated(Check::SameDraw, event, what);
         } else if before.is_none() && next.is_even && high - low >= 10_000 {
             self.tally.draws[((due - low) * 10 / (high - low + 1)) as usize] += 1;
         }
@@ -345,9 +341,13 @@ impl Judge {
 
     /// A handler begins to act on a message: it claims its failure, or retries it without a claim.
     pub fn judge_begin(&mut self, run: u64, place: usize) {
-        self.is_judged_unread(run, place, "is acted on");
         let message = &self.runs[&run][place];
         let case = &self.cases[message.case];
+        if self.is_guessed(message) {
+            let (event, knows) = (case.of.event, message.recall);
+            let what = format!("run {run} acts on it, and knows of its run: {knows:?}");
+            return self.violated(Check::RecallsTruly, event, what);
+        }
         if self.now > message.acts_until {
             let (event, until) = (case.of.event, message.acts_until);
             let what =
@@ -356,62 +356,21 @@ impl Judge {
         }
     }
 
-    /// A handler writes to the ledger. `deadline`, when it will be killed, and `clock` are both by its own clock.
-    /// Returns the message that the write is about.
-    pub fn writes(
-        &mut self,
-        run: u64,
-        clock: Timestamp,
-        deadline: Timestamp,
-        write: &Write,
-    ) -> Option<Subject> {
+    /// A handler writes to the ledger. Returns the message that the write is about.
+    pub fn writes(&mut self, run: u64, write: &Write) -> Option<Subject> {
         let subject = self.subject_of(run, write)?;
-        let is_held = |next: &Claim| matches!(next.state, State::Held { .. });
-        if let Some(call) = write.calls.first().filter(|_| write.next.as_ref().is_some_and(is_held))
-        {
+        let is_claim = |next: &Claim| matches!(next.state, State::Held { .. });
+        let is_claim = write.next.as_ref().is_some_and(is_claim);
+        if let Some(call) = write.calls.first().filter(|_| is_claim) {
             self.is_sent(run, subject.place, call);
         }
         let call = self.runs[&run][subject.place].call;
         let subject = Subject { call, ..subject };
-        let event = self.cases[subject.case].of.event;
-        let message = self.runs.get_mut(&run)?.get_mut(subject.place)?;
-        let (is_claim, is_mark) = match write.next.as_ref().map(|next| next.state) {
-            Some(State::Held { .. }) => (true, false),
-            Some(State::Done) => (false, true),
-            Some(State::Noted | State::Waiting) | None => (false, false),
-        };
-        message.concluded |= !is_claim;
-        let acted = message.done && !message.copy_accepted;
-        let held = message.held().cloned();
-        let is_held = |claim: &Claim| held.as_ref().is_some_and(|held| held.token == claim.token);
-        match (&write.next, &write.seen) {
-            (Some(Claim { state: State::Held { until }, .. }), seen) => {
-                let taken_too_early = seen.as_ref().is_some_and(|seen| match seen.state {
-                    State::Held { until } => clock < until && clock < seen.expires_at,
-                    State::Done => clock < seen.expires_at,
-                    State::Noted | State::Waiting => false,
-                });
-                if *until < deadline || taken_too_early {
-                    let what = format!("claimed until {until} at {clock}, with {seen:?} before");
-                    self.violated(Check::ClaimsHold, event, what);
-                }
-            }
-            (next, Some(seen)) if is_held(seen) => {
-                if is_mark != acted {
-                    let what = format!("{next:?} is written, and acted on is {acted}");
-                    self.violated(Check::MarksAfterActing, event, what);
-                }
-            }
-            // An unclaimed event begins to wait.
-            (Some(Claim { state: State::Waiting, .. }), _) if write.waiting.is_some() => {}
-            (next, seen) => {
-                let what =
-                    format!("{next:?} is written in the place of {seen:?}, held is {held:?}");
-                self.violated(Check::ClaimsFence, event, what);
-            }
+        if !is_claim {
+            self.runs.get_mut(&run)?.get_mut(subject.place)?.concluded = true;
         }
         if let Some(entry) = &write.waiting {
-            self.lists(subject, write.seen.as_ref(), entry, clock);
+            self.lists(subject, entry);
         }
         self.cases[subject.case].writes += 1;
         Some(subject)
@@ -439,17 +398,6 @@ impl Judge {
         case.marked = true;
         case.order = None;
         self.story.tell(self.now, case.of.event, || format!("run {}: marked as done", of.run));
-    }
-
-    /// A handler drops a message because its failure is marked as done.
-    fn drops(&mut self, index: usize) {
-        self.tally.count(Seen::Step("duplicates dropped"));
-        let case = &self.cases[index];
-        if case.acts == 0 {
-            let event = case.of.event;
-            let what = "the ledger has a mark of what nobody did".to_owned();
-            self.violated(Check::DropsOnlyTheDone, event, what);
-        }
     }
 
     /// A handler received the answer to a write to the ledger.
@@ -497,7 +445,7 @@ impl Judge {
                 State::Noted | State::Waiting => {}
                 State::Done => {
                     message.done = true;
-                    self.drops(of.case);
+                    self.tally.count(Seen::Step("duplicates dropped"));
                 }
             },
             Err(Some(None) | None) => {}

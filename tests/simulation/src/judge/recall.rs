@@ -3,26 +3,25 @@
 //! The judge knows by its request id which run has failed, whatever the ledger says. It learns from the ledger's
 //! answers what a handler takes a failure for, and compares that with the truth. Where nobody could know better, an
 //! event may begin anew, or swap its attempts with another that has the same payload. Such cases are counted, and their
-//! causes are in `may_begin_anew` and `has_taken`.
+//! causes are in `Calls::may_begin_anew`.
 
-use std::{num::NonZero, sync::Arc};
+use std::num::NonZero;
 
 use comeback_core::{
     Timestamp,
-    claim::State,
     envelope::RetryMetadata,
     fault::FaultKind,
-    lineage::{Call, Key, Known, Siblings},
-    time::between,
+    lineage::{Call, Key, Siblings},
 };
 use sha2::{Digest, Sha256};
-use wire::{Answer, Found, Write};
+use wire::{Answer, Found};
 
 use super::{
     Event, Judge, Open, Subject,
     cases::Case,
-    delays::{LEDGER, ROUNDING},
     deliveries::{Delivery, trace_of},
+    faults::LEDGER,
+    sent::root_of,
 };
 use crate::{
     ids::Id,
@@ -32,23 +31,17 @@ use crate::{
 };
 
 const SECOND: Millis = 1_000;
-const HOUR: Millis = 3_600 * SECOND;
+pub const HOUR: Millis = 3_600 * SECOND;
 
 /// The most by which two clocks may differ, and the longest lease.
-const SKEW: Millis = 10 * SECOND;
+pub const SKEW: Millis = 10 * SECOND;
 const LEASE_MAX: Millis = 920 * SECOND;
 
 /// Lambda keeps an event for six hours, and a run takes a quarter of an hour.
-const FAILS_WITHIN: Millis = 6 * HOUR + 900 * SECOND;
-
-/// How long SQS keeps the record of a failure.
-const RETENTION: Millis = 14 * 24 * HOUR;
+pub const FAILS_WITHIN: Millis = 6 * HOUR + 900 * SECOND;
 
 /// If not all runs were read, the note of a failure is waited for until it is this old.
 const NOTED_WITHIN: Millis = 20 * SECOND;
-
-/// An item keeps at least this many open calls.
-const CALLS_MIN: usize = 12;
 
 /// What a handler knows about the run of a failure.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -80,35 +73,6 @@ impl Recall {
     fn is_open(self) -> bool {
         !matches!(self, Self::Unknown(..) | Self::Failed(_) | Self::Known)
     }
-}
-
-/// A call without an envelope, as the claim for it says.
-pub struct Sent {
-    run: u64,
-    /// The attempt that it makes.
-    of: Open,
-    name: String,
-    /// The root of the trace that it sends.
-    root: Option<String>,
-    since: Millis,
-    /// The runs that Lambda has accepted, those of them that have a note, and since when all have one.
-    accepted: Vec<Id>,
-    noted: Vec<Id>,
-    known_at: Option<Timestamp>,
-    /// Whether its sender knows that there may be runs that it has no id of, or that there is none.
-    is_unseen: bool,
-    is_refused: bool,
-    /// Whether its sender has said that it writes no note any more.
-    is_ended: bool,
-    /// Whether it was removed because there were too many.
-    is_pruned: bool,
-    /// The runs that have taken it.
-    taken: Vec<Id>,
-}
-
-/// The root of a trace header.
-fn root_of(header: &str) -> Option<&str> {
-    header.split(';').find_map(|member| member.strip_prefix("Root="))
 }
 
 /// A digest of a payload, in which white space between tokens does not count.
@@ -155,9 +119,14 @@ impl Judge {
         case.is_transparent && case.may_be_noted() && message.is_read()
     }
 
+    /// Whether the ledger has not said of which run this failure is.
+    pub fn is_guessed(&self, message: &Delivery) -> bool {
+        self.needs_recall(message) && message.recall != Recall::Known
+    }
+
     /// A process begins to judge its batch, with its settings.
     pub fn begins_to_judge(&mut self, run: u64, process: usize) {
-        let is_turned = self.processes[process].is_turned;
+        let is_turned = self.turned[process];
         let batch = self.runs.get(&run).map(Vec::as_slice).unwrap_or_default();
         for index in batch.iter().map(|message| message.case).collect::<Vec<_>>() {
             let case = &self.cases[index];
@@ -216,16 +185,6 @@ impl Judge {
     /// Until when a note of this failure is waited for where a handler may not have read all runs.
     pub fn noted_by(&self, case: &Case) -> Option<Millis> {
         self.plan.page.filter(|_| case.is_transparent).map(|_| case.at + NOTED_WITHIN)
-    }
-
-    /// A handler acts on a failure.
-    pub fn is_judged_unread(&mut self, run: u64, place: usize, how: &str) {
-        let message = &self.runs[&run][place];
-        if self.needs_recall(message) && message.recall != Recall::Known {
-            let event = self.cases[message.case].of.event;
-            let what = format!("it {how} by run {run}, which knows of it: {:?}", message.recall);
-            self.violated(Check::RecallsFirst, event, what);
-        }
     }
 
     /// From now on, this failure is taken for that of such a run.
@@ -321,7 +280,7 @@ impl Judge {
         if truth.is_unwrapped && said.to_json() == right {
             return self.continues(index, &truth);
         }
-        let adopted = self.adopted.get(&case.request_id);
+        let adopted = self.calls.adopted(&case.request_id);
         let adopted = adopted.filter(|(metadata, _)| metadata.to_json() == said.to_json());
         let Some(&(_, is_foreign)) = adopted else {
             let what = format!("it is taken for {}, and is {right}", said.to_json());
@@ -345,217 +304,15 @@ impl Judge {
         if !truth.is_unwrapped {
             self.continues_truly(index);
         } else if !self.plan.flawless
-            && (!case.of.is_unwrapped || is_cut || self.may_begin_anew(case, root))
+            && (!case.of.is_unwrapped
+                || is_cut
+                || self.calls.may_begin_anew(case, root, self.now.timestamp_millis()))
         {
             self.begins_anew(index, "attempts begun anew");
         } else {
             let what = format!("attempt {} is taken for a first one", truth.attempt);
             self.violated(Check::RecallsTruly, truth.event, what);
         }
-    }
-
-    /// Whether nobody can know that a run is a retry, if it has no note: another run was taken for it, its call is not
-    /// kept any more, or its trace does not tell.
-    fn may_begin_anew(&self, case: &Case, root: Option<&str>) -> bool {
-        let sent = self.sent_as.get(&case.request_id).map(|sent| &self.sent[*sent]);
-        sent.is_some_and(|sent| {
-            let is_another = match (sent.root.as_deref(), root) {
-                (Some(sent), Some(root)) => sent != root,
-                (None, _) | (_, None) => sent.is_unseen || sent.accepted.len() > 1,
-            };
-            let is_late = case.at > sent.since + FAILS_WITHIN
-                || self.now.timestamp_millis() > sent.since + FAILS_WITHIN + RETENTION - SKEW;
-            let is_taken = sent.taken.iter().any(|by| *by != case.request_id);
-            is_another || is_late || is_taken || sent.is_pruned
-        })
-    }
-
-    /// A handler claims a failure, and names the call that it is about to make.
-    pub fn is_sent(&mut self, run: u64, place: usize, call: &Call) {
-        let Some(message) = self.runs.get(&run).and_then(|run| run.get(place)) else { return };
-        let case = &self.cases[message.case];
-        let next = || Some((case.of.clone(), case.verdict().ok()?.attempt));
-        let Some((of, attempt)) = message.next.clone().or_else(next) else { return };
-        let initial = NonZero::new(of.first_failure(case.at).div_euclid(1000));
-        let sent = Sent {
-            run,
-            of: Open { attempt, initial, is_unwrapped: true, ..of },
-            name: call.name.clone(),
-            root: root_of(trace_of(message.record())).map(str::to_owned),
-            since: self.now.timestamp_millis(),
-            accepted: Vec::new(),
-            noted: Vec::new(),
-            known_at: None,
-            is_unseen: false,
-            is_refused: false,
-            is_ended: false,
-            is_pruned: false,
-            taken: Vec::new(),
-        };
-        // It may take several looks at the claim to replace it.
-        let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
-        let Some(message) = message else { return };
-        match message.call {
-            Some(before) => self.sent[before] = sent,
-            None => {
-                message.call = Some(self.sent.len());
-                self.sent.push(sent);
-            }
-        }
-    }
-
-    /// The call with this name. The SDK's repeats of a call have its name, and a number.
-    fn sent_by_name(&self, name: &str) -> Option<usize> {
-        let name = name.split('#').next();
-        self.sent.iter().rposition(|sent| Some(&*sent.name) == name)
-    }
-
-    /// Lambda has accepted an invocation. Returns the run as it is known from now on.
-    pub fn accepted_unwrapped(&mut self, of: Subject, request_id: &Arc<str>, open: Open) -> Open {
-        let Some(index) = of.call else {
-            return Open { is_unwrapped: self.cases[of.case].is_transparent, ..open };
-        };
-        let sent = &mut self.sent[index];
-        let id = Id::from(&**request_id);
-        sent.accepted.push(id.clone());
-        sent.known_at = None;
-        self.sent_as.insert(id, index);
-        Open { event: open.event, target: open.target, trace: open.trace, ..sent.of.clone() }
-    }
-
-    /// A handler has learned what became of its invocation.
-    pub fn told_of_request(&mut self, of: Subject, found: &Found, answer: &Answer) {
-        let Some(sent) = of.call.map(|sent| &mut self.sent[sent]) else { return };
-        let (Found::Accepted { unanswered: earlier, .. } | Found::Unanswered(earlier)) = found
-        else {
-            return sent.is_refused = is_refused(answer);
-        };
-        sent.is_unseen |= *earlier > 0;
-    }
-
-    /// The ledger has taken a write about the run of this subject. These calls are in its item now, and there were so
-    /// many `before`.
-    pub fn has_written(
-        &mut self,
-        write: &Write,
-        of: Option<Subject>,
-        before: usize,
-        calls: &[Call],
-    ) {
-        let is_last = !write.next.as_ref().is_some_and(|it| matches!(it.state, State::Held { .. }));
-        let own = of.and_then(|of| of.call);
-        for call in write.calls.iter().filter(|_| is_last) {
-            if let Some(sent) = self.sent_by_name(&call.name) {
-                self.sent[sent].is_ended = true;
-            }
-        }
-        for name in &write.removed {
-            let sent = self.sent_by_name(name).filter(|sent| Some(*sent) != own);
-            if let Some(sent) = sent {
-                self.sent[sent].is_pruned |= before >= CALLS_MIN;
-            }
-        }
-        let Some(sent) = own.map(|own| &self.sent[own]).filter(|_| is_last) else { return };
-        if sent.is_refused && calls.iter().any(|call| call.name == sent.name) {
-            let (event, what) = (sent.of.event, format!("it was refused, and stays: {calls:?}"));
-            self.violated(Check::RefusedLeavesNothing, event, what);
-        }
-    }
-
-    /// A handler notes the run that it has started. Returns the message whose failure that retries.
-    pub fn notes(&mut self, run: u64, known: &Known) -> Option<Subject> {
-        let parent = known.note.as_ref()?.parent.as_ref()?;
-        let nth: usize = parent.call.rsplit('/').next()?.parse().ok()?;
-        let message = self.runs.get_mut(&run)?.get_mut(nth)?;
-        let (case, call) = (message.case, message.call);
-        if self.cases[case].request_id != *parent.run {
-            return None;
-        }
-        message.concluded = true;
-        let is_done = message.done;
-        let case_of = &mut self.cases[case];
-        case_of.writes += 1;
-        if !is_done {
-            let (event, what) = (case_of.of.event, format!("run {run} has not been answered"));
-            self.violated(Check::MarksAfterActing, event, what);
-        }
-        Some(Subject { run, place: nth, case, call, part: None })
-    }
-
-    /// The ledger has a note of a run, which marks the failure of its parent as retried.
-    pub fn has_noted(&mut self, key: &Key, known: &Known, of: Option<Subject>) {
-        self.tally.count(Seen::Step("notes"));
-        of.into_iter().for_each(|of| self.marked(of));
-        let parent = known.note.as_ref().and_then(|note| note.parent.as_ref());
-        let Some(sent) = parent.and_then(|parent| self.sent_by_name(&parent.call)) else { return };
-        let now = self.now;
-        let sent = &mut self.sent[sent];
-        sent.noted.push(Id::from(&*key.run));
-        sent.is_ended = true;
-        if sent.accepted.iter().all(|id| sent.noted.contains(id)) {
-            sent.known_at.get_or_insert(now);
-        }
-    }
-
-    /// The failure of a run of this run's handler has taken this call of the item with this key.
-    pub fn has_taken(&mut self, run: u64, key: &Key, call: &Call, taker: &str) {
-        self.tally.count(Seen::Step("adoptions"));
-        let id = Id::from(taker);
-        let (Some(index), Some(taken)) = (
-            self.cases.iter().rposition(|case| case.has_key(&key.sibling(taker), &self.plan)),
-            self.sent_by_name(&call.name),
-        ) else {
-            let what = format!("run {run} takes a call that nobody has made: {call:?}");
-            return self.violated(Check::InheritsNothing, None, what);
-        };
-        let case = &self.cases[index];
-        let batch = self.runs.get(&run).map(Vec::as_slice).unwrap_or_default();
-        let message = batch.iter().find(|it| it.case == index && it.recall == Recall::Taking);
-        let own = self.sent_as.get(&id).copied();
-        let sent = &self.sent[taken];
-        let root = message.and_then(|message| root_of(trace_of(message.record())));
-        let is_sure = |sent: &Sent| root.is_some() && sent.root.as_deref() == root;
-        let differs = root.is_some() && sent.root.is_some() && !is_sure(sent);
-        let is_repeat = call.is_repeated && message.is_some() && !is_sure(sent);
-        let is_known = |message: &Delivery| sent.known_at.is_some_and(|at| at <= message.heard_at);
-        let own_is_open = own.map(|own| &self.sent[own]).is_some_and(|own| {
-            own.taken.is_empty() && own.noted.is_empty() && !own.is_pruned && is_sure(own)
-        });
-        let wrong = if self.runs.contains_key(&sent.run) && !sent.is_ended {
-            Some("its sender is at work")
-        } else if own == Some(taken) {
-            None
-        } else if self.plan.flawless {
-            Some("nothing has gone wrong")
-        } else if !call.is_repeated && message.is_some_and(is_known) {
-            Some("its run is known")
-        } else if differs || is_repeat {
-            Some("it has another trace")
-        } else if own_is_open && !is_sure(sent) {
-            Some("its own is open")
-        } else if case.at < call.since.timestamp_millis() - SKEW {
-            Some("the failure was before it")
-        } else if sent.of.first_request == id {
-            Some("the failure is the one that it retries")
-        } else {
-            None
-        };
-        let (event, said) = (case.of.event, call.metadata.to_json());
-        if own != Some(taken) && own.is_none_or(|own| self.sent[own].of.attempt != sent.of.attempt)
-        {
-            self.tally.count(Seen::Step("attempts swapped"));
-        }
-        self.story.tell(self.now, event, || format!("run {run} takes {}: {said}", call.name));
-        if let Some(wrong) = wrong {
-            let what = format!("it takes {call:?}, and {wrong}");
-            self.violated(Check::InheritsNothing, event, what);
-        }
-        let sent = &mut self.sent[taken];
-        if own == Some(taken) && !call.is_repeated {
-            sent.noted.push(id.clone());
-        }
-        sent.taken.push(id.clone());
-        self.adopted.insert(id, (call.metadata.clone(), sent.of.is_foreign));
     }
 
     /// Whether a run is about to ask which runs have failed.
@@ -565,21 +322,13 @@ impl Judge {
     }
 
     /// A handler asks for all runs of its batch that may be retries without an envelope.
-    pub fn asks_for_runs(&mut self, run: u64, asked: &[Key]) {
-        let batch = self.runs.get(&run).map(Vec::as_slice).unwrap_or_default();
-        let places = 0..batch.len();
-        let sought: Vec<_> = places.filter(|place| self.needs_recall(&batch[*place])).collect();
-        let key = |place: &usize| self.noted_key(&self.cases[batch[*place].case]);
-        let mut expected: Vec<_> = sought.iter().map(key).collect();
-        expected.sort_unstable();
-        expected.dedup();
-        if expected != asked {
-            let what = format!("run {run} asks for {asked:?}, expected {expected:?}");
-            self.violated(Check::RecallsFirst, None, what);
-        }
-        for place in sought {
+    pub fn asks_for_runs(&mut self, run: u64) {
+        for place in 0..self.runs.get(&run).map_or(0, Vec::len) {
+            let needs_recall = self.needs_recall(&self.runs[&run][place]);
             let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
-            message.into_iter().for_each(|message| message.recall = Recall::Asked);
+            if let Some(message) = message.filter(|_| needs_recall) {
+                message.recall = Recall::Asked;
+            }
         }
     }
 
@@ -665,8 +414,6 @@ impl Judge {
         if let Recall::Unknown(..) = recall {
             self.tally.count(Seen::Step("waits for notes"));
         }
-        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
-        message.into_iter().for_each(|message| message.heard_at = self.now);
         self.recalled(of.run, of.place, recall);
     }
 
@@ -725,15 +472,9 @@ impl Judge {
 
     /// A handler tries to take a call for the failure of this run.
     pub fn asks_to_take(&mut self, run: u64, taker: &str) -> Option<Subject> {
-        let of = self.asking(run, taker, Recall::Orphan);
-        match of {
-            Some(of) => self.recalled(run, of.place, Recall::Taking),
-            None => {
-                let what = format!("run {run} takes a call for {taker}, and had no reason to");
-                self.violated(Check::InheritsNothing, None, what);
-            }
-        }
-        of
+        let of = self.asking(run, taker, Recall::Orphan)?;
+        self.recalled(run, of.place, Recall::Taking);
+        Some(of)
     }
 
     pub fn told_of_taking(
@@ -745,7 +486,7 @@ impl Judge {
     ) {
         self.answers += 1;
         let now = clock.timestamp_millis();
-        let adopted = self.adopted.get(&self.cases[of.case].request_id).filter(|_| is_taken);
+        let adopted = self.calls.adopted(&self.cases[of.case].request_id).filter(|_| is_taken);
         let recall = match (answer, adopted.cloned()) {
             (Err(refusal), _) => failed(refusal.kind),
             (Ok(()), Some((adopted, _))) => {
@@ -765,14 +506,7 @@ impl Judge {
             if message.is_past || !self.needs_recall(message) {
                 continue;
             }
-            let (case, until) = (&self.cases[message.case], message.recalls_until);
-            let event = case.of.event;
             if message.recall.is_open() {
-                if between(self.now, until).max(between(until, self.now)) > ROUNDING {
-                    let what =
-                        format!("run {run} asks for its runs no longer, and should until {until}");
-                    self.violated(Check::RecallsFirst, event, what);
-                }
                 self.recalled(run, place, failed(None));
             }
             let recall = self.runs[&run][place].recall;
@@ -835,15 +569,6 @@ impl Judge {
             self.is_not_claimed(of, refusal.kind);
         }
     }
-}
-
-/// Whether Lambda has said that it did not accept an invocation.
-fn is_refused(answer: &Answer) -> bool {
-    answer.as_ref().is_err_and(|refusal| {
-        let needs_a_person =
-            matches!(refusal.kind, Some(FaultKind::Refused(_) | FaultKind::Configuration));
-        needs_a_person || refusal.status == Some(429)
-    })
 }
 
 fn failed(fault: Option<FaultKind>) -> Recall {

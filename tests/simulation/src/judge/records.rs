@@ -6,17 +6,14 @@
 
 use std::fmt;
 
-use comeback_core::{
-    Timestamp, dead_letter::DeadLetter, fault::FaultKind, notice::Location, time::between,
-};
+use comeback_core::{Timestamp, dead_letter::DeadLetter, fault::FaultKind, notice::Location};
 use wire::Answer;
 
 use super::{
     Judge, Subject,
-    calls::{lasts, spared},
-    delays::ROUNDING,
     deliveries::{Delivery, time_of},
-    letters::{attribute, written},
+    faults::{lasts, spared},
+    letters::attribute,
 };
 use crate::{
     notes::{Check, Seen},
@@ -188,12 +185,6 @@ impl Judge {
             if is_split && !self.is_awaited(message) {
                 continue;
             }
-            let (event, until) = (self.cases[message.case].of.event, message.reads_until);
-            if between(self.now, until).max(between(until, self.now)) > ROUNDING {
-                let what =
-                    format!("run {run} waits for its records no longer, and should until {until}");
-                self.violated(Check::ReadsFirst, event, what);
-            }
             if !is_split {
                 self.is_not_split(run, place, Some(transient));
             } else if let Some(message) = self.runs.get_mut(&run).and_then(|run| run.get_mut(place))
@@ -221,13 +212,6 @@ impl Judge {
         };
         let (low, high) = spared(message, range);
         (low - passed, high - passed)
-    }
-
-    /// The failure time that a message carries when it is sent again. As long as its record is unread, that is when its
-    /// notice was sent.
-    pub fn failed_at(&self, message: &Delivery) -> String {
-        let at = if message.is_read() { self.cases[message.case].at } else { message.noticed_at() };
-        written(at).replace(".000Z", "Z")
     }
 
     /// The reason of a dead letter at `at`, if the message's record is the cause.

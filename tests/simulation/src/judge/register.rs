@@ -14,8 +14,9 @@ use wire::{Answer, Entry, Write};
 use super::{
     Judge, Subject,
     cases::Case,
-    delays::{DELAY_MAX, HOP_MIN, LEDGER, was_sent_again},
+    delays::{DELAY_MAX, HOP_MIN, was_sent_again},
     deliveries::{Delivery, Met, receive_count},
+    faults::LEDGER,
     recall::Recall,
 };
 use crate::{
@@ -87,6 +88,11 @@ impl Listing {
     /// Whether the handler must drop the message, because it has looked up that the failure was acted on.
     pub fn must_be_dropped(&self) -> bool {
         self.is_done() && self.look_up_fault.is_none()
+    }
+
+    /// Whether the handler knows that another one acts on the failure.
+    pub fn is_held(&self) -> bool {
+        self.read().is_some_and(|read| matches!(read.state, Some(State::Held { .. })))
     }
 
     /// Whether the handler knows that the failure was acted on.
@@ -342,16 +348,7 @@ impl Judge {
             let (low, high) = self.put_back(message, at - passed, range);
             return Some((Check::PausesHold, (low - passed, high - passed), acts));
         }
-        let Some(State::Held { until }) = read.state else { return None };
-        let rest = until.timestamp_millis() - at;
-        let (low, high) = self.held(message, rest);
-        if let (false, Ok((earliest, latest))) = (may_act, due) {
-            // It comes back when it is due, if the holder's lease ends later.
-            let low = low.min(earliest - at);
-            let high = if may_be_early { high } else { high.min(latest - at) };
-            return Some((Check::WaitsForHolder, (low, high), rest > 0 && !may_be_early));
-        }
-        Some((Check::WaitsForHolder, (low, high), acts && rest > 0))
+        None
     }
 
     /// The same after a failed look-up: an unread order may exist for a message that was received before.
@@ -386,7 +383,7 @@ impl Judge {
     }
 
     /// A handler lists an event that waits.
-    pub fn lists(&mut self, of: Subject, seen: Option<&Claim>, entry: &Entry, clock: Timestamp) {
+    pub fn lists(&mut self, of: Subject, entry: &Entry) {
         let case = &self.cases[of.case];
         let Some(batch) = self.runs.get(&of.run) else { return };
         let message = &batch[of.place];
@@ -410,14 +407,7 @@ impl Judge {
         let is_listed = is_delay
             && message.held().is_none()
             && listing.read().and_then(|read| read.delayed_until) == Some(due);
-        let is_anothers = seen.is_some_and(|seen| {
-            !is_free(seen.state)
-                && !seen.is_expired(clock)
-                && !message.held().is_some_and(|held| held.token == seen.token)
-        });
-        let wrong = if is_anothers {
-            Some((Check::ClaimsFence, format!("{seen:?} is replaced by an event that waits")))
-        } else if !is_true {
+        let wrong = if !is_true {
             let waits: Vec<_> = batch.iter().filter_map(|it| it.wait).map(|it| it.until).collect();
             let what = format!("{entry:?} is listed, due at {due}, with waits until {waits:?}");
             Some((Check::ListsTruly, what))

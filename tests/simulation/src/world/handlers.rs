@@ -46,8 +46,6 @@ pub struct HandlerRun {
     /// Of whom its first message is.
     pub of: Of,
     queue: String,
-    /// When the handler is killed, by its own clock. Set once it has begun.
-    pub deadline: Timestamp,
     working: Option<(Process, Working)>,
     /// The number of arrivals after which it is killed.
     killed_after: Option<u64>,
@@ -80,7 +78,6 @@ impl World {
             queue: source.and_then(|arn| arn.rsplit(':').next()).unwrap_or_default().to_owned(),
             event,
             of,
-            deadline: self.now,
             working: None,
             killed_after,
             effects: 0,
@@ -176,7 +173,6 @@ impl World {
         self.judge.begun(key, process.clock.0.number, timeout);
         self.publish_run(run.handler, "Invocations");
         let deadline = later(process.clock.now(), timeout);
-        run.deadline = deadline;
         let request_id = run.run.request_id.clone();
         let future: Working = Box::pin(async move {
             let context = Invocation { request_id: &request_id, home: &home, deadline };
@@ -201,8 +197,7 @@ impl World {
         }
         let variant = self.choices.index(of, "variant", 2);
         let is_turned = self.turned[handler];
-        let in_flight_max = self.plan.handlers[handler].in_flight_max[variant];
-        let number = self.judge.starts(in_flight_max, is_turned);
+        let number = self.judge.starts(is_turned);
         let (now, requests) = (Rc::clone(&self.clock), RefCell::default());
         let settings = build::settings(&self.plan, handler, variant, is_turned);
         let settings = settings.expect("a plan has valid settings");

@@ -27,7 +27,7 @@ use wire::{Answer, Exchange, Found, Invoke, Refusal, Reply, Request, Slot};
 use super::{Step, World};
 use crate::{
     choices::Of,
-    judge::Subject,
+    judge::{Happens, Move, Subject},
     notes::{Fault, Seen, Trouble},
 };
 
@@ -76,8 +76,6 @@ pub struct Call {
     handler: usize,
     of: Of,
     request: Request,
-    /// When the call was made, by the handler's clock.
-    clock: Timestamp,
     /// The subject of each entry. Visibility changes and counts don't need it.
     subjects: Vec<Option<Subject>>,
     /// Whether it is the look-up of a batch that asks which runs have failed.
@@ -123,10 +121,7 @@ impl World {
     }
 
     pub fn submit(&mut self, run: u64, clock: Timestamp, request: Request, slot: Weak<Slot>) {
-        let Some((handler, deadline)) = self.runs.get(&run).map(|run| (run.handler, run.deadline))
-        else {
-            return;
-        };
+        let Some(handler) = self.runs.get(&run).map(|run| run.handler) else { return };
         let is_recall = matches!(request, Request::LookUp { .. }) && self.judge.recalls(run);
         let subjects = match &request {
             Request::Sleep(_) => Vec::new(),
@@ -141,7 +136,8 @@ impl World {
                 vec![None]
             }
             Request::List { target, count, .. } => {
-                self.judge.asks_for(run, target, *count);
+                let asks = Happens::Circuit(run, target, Move::AsksFor(*count));
+                self.judge.shows(None, asks);
                 vec![None]
             }
             Request::Again { queue_url, messages, origins } => {
@@ -149,15 +145,15 @@ impl World {
             }
             Request::Letters(letters) => self.judge.gives_up(run, clock, letters),
             Request::Invoke(invoke) => vec![self.judge.invokes(run, clock, invoke)],
-            Request::Write(write) => vec![self.judge.writes(run, clock, deadline, write)],
+            Request::Write(write) => vec![self.judge.writes(run, write)],
             Request::Note { known, .. } => vec![self.judge.notes(run, known)],
             Request::Take { run: taker, .. } => vec![self.judge.asks_to_take(run, taker)],
             Request::Siblings { key, only_children: false } => {
                 vec![self.judge.looks_closer(run, key)]
             }
             Request::Siblings { key, only_children: true } => vec![self.judge.compares(run, key)],
-            Request::LookUp { runs, targets: _ } if is_recall => {
-                self.judge.asks_for_runs(run, runs);
+            Request::LookUp { .. } if is_recall => {
+                self.judge.asks_for_runs(run);
                 vec![None]
             }
             Request::LookUp { runs, targets } => {
@@ -167,7 +163,7 @@ impl World {
         };
         let of = self.of_call(run, &request, &subjects);
         let unanswered = Cell::new(0);
-        let call = Call { run, handler, of, clock, request, subjects, is_recall, unanswered, slot };
+        let call = Call { run, handler, of, request, subjects, is_recall, unanswered, slot };
         let call = Rc::new(call);
         if let Request::Sleep(lasts) = call.request {
             // Whole milliseconds, like every time here.
@@ -340,9 +336,7 @@ impl World {
             },
             Request::Write(write) => vec![self.write(of, write, subject)].into(),
             Request::Note { key, known } => vec![self.note(of, key, known, subject)].into(),
-            Request::Take { key, call, run: taker } => {
-                self.take_call(of, run, key, call, taker).into()
-            }
+            Request::Take { key, call, run: taker } => self.take_call(of, key, call, taker).into(),
             Request::Siblings { key, only_children } => {
                 let read = self.siblings(of, key, *only_children);
                 if let (Ok(Found::Siblings(siblings)), Some(subject)) = (&read, subject) {
@@ -617,9 +611,6 @@ impl World {
         if !is_sleep && !self.survives(call.run) {
             return;
         }
-        if let (Request::Count { queue_url }, Found::Count(count)) = (&call.request, &reply.found) {
-            self.judge.counted(call.run, call.clock, name_of(queue_url), *count);
-        }
         match (&call.request, reply.entries.first()) {
             (Request::LookUp { .. }, Some(answer)) if call.is_recall => {
                 self.judge.told_of_runs(call.run, answer, &reply.found);
@@ -634,7 +625,8 @@ impl World {
                 let may_be_more = matches!(&reply.found, Found::Listed(it)
                     if it.has_delays || it.in_flight.len() >= *count as usize);
                 if answer.is_err() || may_be_more {
-                    self.judge.told_that_more_wait(call.run, target);
+                    let more = Happens::Circuit(call.run, target, Move::MoreWait);
+                    self.judge.shows(None, more);
                 }
             }
             (Request::Exchange(exchange), Some(answer)) => {

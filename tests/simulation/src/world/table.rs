@@ -21,7 +21,7 @@ use super::{World, service::name_of};
 use crate::{
     choices::Of,
     ids::Id,
-    judge::Subject,
+    judge::{Happens, Move, Subject},
     notes::{Fault, Seen},
 };
 
@@ -346,7 +346,7 @@ impl World {
         self.ask_ledger(of)?;
         self.table.forged.remove(key);
         self.table.note(self.now, key, known);
-        self.judge.has_noted(key, known, subject);
+        self.judge.has_noted(subject);
         Ok(())
     }
 
@@ -354,7 +354,6 @@ impl World {
     pub fn take_call(
         &mut self,
         of: Of,
-        run: u64,
         key: &Key,
         call: &str,
         taker: &str,
@@ -363,7 +362,7 @@ impl World {
         let is_taken = self.table.take(self.now, key, call, taker);
         let item = self.table.item(key).filter(|_| is_taken);
         if let Some(call) = item.and_then(|item| item.calls().iter().find(|it| it.name == *call)) {
-            self.judge.has_taken(run, key, call, taker);
+            self.judge.has_taken(call, taker);
         }
         Ok(Found::Taken(is_taken))
     }
@@ -450,7 +449,8 @@ impl World {
             receipt_handle: handle.to_owned(),
         };
         let in_flight: Vec<_> = waiting.into_iter().map(listed).collect();
-        self.judge.listed(run, target, &in_flight);
+        let lists = Happens::Circuit(run, target, Move::Lists(&in_flight));
+        self.judge.shows(None, lists);
         Ok(Found::Listed(Listing { in_flight, has_delays }))
     }
 

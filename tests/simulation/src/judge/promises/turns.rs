@@ -1,16 +1,9 @@
 //! The rules for the transitions of circuits. Each is one write, which replaces one phase by another.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
-
-use comeback_core::Timestamp;
-use rustc_hash::FxHashMap;
 use serde_json::Value;
 
-use super::Judge;
-use crate::{
-    notes::{Check, Seen},
-    rules::Millis,
-};
+use super::{Evidence, Happens, Kept, Move, Promise, Turn};
+use crate::{notes::Check, rules::Millis};
 
 /// The largest difference between the clocks of two handlers.
 const SKEW: Millis = 10_000;
@@ -28,13 +21,6 @@ const BROUGHT_MAX: u32 = 2_000;
 
 /// After a slice at this rate, in retries a second, the circuit closes.
 const RATE_MAX: i64 = 1 << 14;
-
-/// How many of a target's retries in a row must have been made within this time before the target is suspected, and how
-/// many of these must have failed. A trial needs more, but some may be unknown
-/// to it.
-const SAMPLE: usize = 20;
-const SAMPLED_WITHIN: Millis = 240_000;
-const SAMPLE_FAILED: usize = 15;
 
 /// A slice that ended this long ago says nothing.
 const STALE: Millis = 60_000;
@@ -95,7 +81,7 @@ impl Phase {
     }
 
     /// Whether retries are watched, because the counts have raised a suspicion.
-    fn is_on_trial(&self) -> bool {
+    pub fn is_on_trial(&self) -> bool {
         self.is("closed") && self.fields["trial"].is_object()
     }
 
@@ -156,6 +142,18 @@ impl Phase {
         self.wrong_rate(was, now).map(|what| (Check::KeepsTheRate, what))
     }
 
+    /// Why its writer had no reason for this phase after `was`.
+    fn lacks_reason(&self, was: &Self, knows: Evidence) -> Option<(Check, String)> {
+        if !self.is("open") {
+            return None;
+        }
+        if (was.is("closed") || was.is("suspected")) && !knows.is_told_down {
+            return Some((Check::OpensByWitness, "nobody said that it is down".to_owned()));
+        }
+        let is_early = was.is("probing") && !knows.has_probe_ended;
+        is_early.then(|| (Check::ProbesEnd, "its probe has not failed".to_owned()))
+    }
+
     fn wrong_rate(&self, was: &Self, now: Millis) -> Option<String> {
         if !self.has_permits() {
             return None;
@@ -176,7 +174,7 @@ impl Phase {
     }
 
     /// How many events the writer of this phase must bring forward.
-    fn brings(&self, was: &Self) -> u32 {
+    pub fn brings(&self, was: &Self) -> u32 {
         match &*self.name {
             "open" if was.is("closed") || was.is("suspected") => WAKE_UPS,
             "ramping" if self.is_new_slice(was) => (self.permits() as u32).min(BROUGHT_MAX),
@@ -186,126 +184,15 @@ impl Phase {
     }
 }
 
-/// The retries of a target that may be a handler's sample: when, and whether each has failed.
 #[derive(Default)]
-pub struct Retries {
-    made: VecDeque<(Timestamp, Arc<str>, bool)>,
-    /// The number of each retry, by its request id, and of the first that is still known.
-    numbers: FxHashMap<Arc<str>, usize>,
-    first: usize,
-}
+pub struct Turns;
 
-impl Retries {
-    fn add(&mut self, now: Timestamp, request_id: &Arc<str>) {
-        let is_over = |(at, ..): &mut (Timestamp, Arc<str>, bool)| {
-            (now - *at).num_milliseconds() > SAMPLED_WITHIN
-        };
-        while let Some((_, over, _)) = self.made.pop_front_if(is_over) {
-            self.numbers.remove(&over);
-            self.first += 1;
-        }
-        self.numbers.insert(Arc::clone(request_id), self.first + self.made.len());
-        self.made.push_back((now, Arc::clone(request_id), false));
-    }
-
-    fn failed(&mut self, request_id: &Arc<str>) {
-        if let Some(number) = self.numbers.get(request_id)
-            && let Some((.., failed)) = self.made.get_mut(number - self.first)
-        {
-            *failed = true;
-        }
-    }
-
-    fn since(&self, now: Timestamp) -> Vec<bool> {
-        let is_late = |at: Timestamp| (now - at).num_milliseconds() <= SAMPLED_WITHIN;
-        let late = self.made.iter().filter(|(at, ..)| is_late(*at));
-        late.map(|(.., failed)| *failed).collect()
-    }
-}
-
-impl Judge {
-    /// A run's write of a circuit has taken effect.
-    pub fn turned(&mut self, run: u64, target: &str, was: Option<&str>, text: &str) {
-        let (was, is) = (Phase::read(was), Phase::read(Some(text)));
-        if was.name != is.name {
-            self.tally.count(Seen::Step("turns of circuits"));
-            self.story
-                .tell(self.now, None, || format!("run {run}: {target} is {}: {text}", is.name));
-            self.opened |= is.is("open");
-            if is.is("suspected") && was.is("closed") && !self.seems_down(target) {
-                let what = format!("run {run} suspects {target}, and most of its retries succeed");
-                self.violated(Check::SuspectsTruly, None, what);
-            }
-            if let ("probing" | "ramping", Some(step_at)) = (&*is.name, was.step_at()) {
-                let late = self.now.timestamp_millis() - step_at;
-                self.late_step = self.late_step.max(Duration::from_millis(late.max(0) as u64));
-            }
-        }
-        if is.is_on_trial() && !was.is_on_trial() {
-            self.tally.count(Seen::Step("trials"));
-        }
-        let wrong = is.wrong_after(&was, self.now.timestamp_millis());
-        if let Some((check, what)) = wrong.or_else(|| self.lacks_reason(run, target, &was, &is)) {
-            self.violated(check, None, format!("run {run}, {target}: {what}"));
-        }
-        let known = self.knows(run, target);
-        // A run that had taken the probe gives it back with this write, and nothing else changes.
-        let brings = if known.took_probe { 0 } else { is.brings(&was) };
-        known.turned(&was, &is);
-        if brings > 0 {
-            known.brings = brings;
-            text.clone_into(&mut known.brings_with);
-        }
-    }
-
-    /// A handler's retry of a target was accepted.
-    pub fn retried(&mut self, target: usize, request_id: &Arc<str>) {
-        if self.plan.handler_of(target).probes {
-            self.retries.entry(target).or_default().add(self.now, request_id);
-        }
-    }
-
-    /// An invocation of a target has failed, which may be a retry.
-    pub fn retry_failed(&mut self, target: usize, request_id: &Arc<str>) {
-        if let Some(retries) = self.retries.get_mut(&target) {
-            retries.failed(request_id);
-        }
-    }
-
-    /// Whether of many of its latest retries in a row, most have failed.
-    fn seems_down(&self, arn: &str) -> bool {
-        let name = arn.split(':').nth(6).unwrap_or_default();
-        let target = self.plan.targets.iter().position(|target| target.name == name);
-        let retries = target.and_then(|target| self.retries.get(&target));
-        let retries = retries.map(|retries| retries.since(self.now)).unwrap_or_default();
-        let failed = |sample: &[bool]| sample.iter().filter(|failed| **failed).count();
-        retries.windows(SAMPLE).any(|sample| failed(sample) >= SAMPLE_FAILED)
-    }
-
-    /// Why a run had no reason for this transition, judging by what the run knows.
-    fn lacks_reason(
-        &self,
-        run: u64,
-        target: &str,
-        was: &Phase,
-        is: &Phase,
-    ) -> Option<(Check, String)> {
-        // Answers that arrive late may come after their run has ended.
-        let (batch, true) = (self.runs.get(&run)?, is.is("open")) else { return None };
-        let known = self.known_circuits.get(&run).and_then(|run| run.get(target));
-        let is_told = known.is_some_and(|known| known.is_told_down);
-        if (was.is("closed") || was.is("suspected")) && !is_told {
-            return Some((Check::OpensByWitness, "nobody said that it is down".to_owned()));
-        }
-        let is_probe = |case: usize| {
-            let of = &self.cases[case].of;
-            was.fields["probe"]["of"]["event"] == self.event_id(of).unwrap_or_default()
-                && was.number("/probe/of/attempt") == i64::from(of.attempt)
-        };
-        let has_ended = batch.iter().any(|message| is_probe(message.case));
-        if was.is("probing") && !has_ended && !known.is_some_and(|known| known.took_probe) {
-            return Some((Check::ProbesEnd, "its probe has not failed".to_owned()));
-        }
-        None
+impl Promise for Turns {
+    fn on(&mut self, happens: Happens<'_>) -> Kept {
+        let Happens::Circuit(_, circuit, Move::Turned(turn)) = happens else { return Ok(()) };
+        let Turn { was, is, at, knows, .. } = turn;
+        let wrong = is.wrong_after(was, at.timestamp_millis());
+        let wrong = wrong.or_else(|| is.lacks_reason(was, knows));
+        wrong.map_or(Ok(()), |(check, what)| Err((check, format!("{circuit}: {what}"))))
     }
 }
