@@ -4,6 +4,12 @@
 # its options are checked, and every option is documented. Arguments after `--` are not checked.
 # shellcheck shell=sh
 
+# scripts/needs installs programs in folders that a shell may not search, even while a script runs: Rust by rustup, and
+# Node.js. A Rust that is found already may be the user's choice.
+command -v rustup >/dev/null || PATH=${CARGO_HOME:-${HOME:-}/.cargo}/bin:$PATH
+PATH=$(cd "$(dirname "$0")/.." && pwd)/target/nodejs/bin:$PATH
+export PATH
+
 usage=$(sed -n '1d; /^#/!q; s/^# \{0,1\}//p' "$0")
 
 # Prints what is wrong with the arguments and the usage, and exits.

@@ -1,11 +1,12 @@
 """Tests scripts. Every script prints its usage for --help, and refuses unknown options. In both cases it does nothing
-else. scripts/notices lists the linked crates, with the texts of their licences, and scripts/pack makes zips. The demo
-and the local cloud are built with the right features, and started.
+else. scripts/notices lists the linked crates, with the texts of their licences, and scripts/pack makes zips.
+scripts/needs installs what is missing. The demo and the local cloud are built with the right features, and started.
 """
 
 import hashlib
 import json
 import os
+import pty
 import random
 import shutil
 import subprocess
@@ -257,6 +258,148 @@ build)
     ;;
 esac
 """
+
+# Every Debian has these.
+ESSENTIAL = ["cat", "chmod", "cp", "dirname", "env", "flock", "grep", "mkdir", "sed", "sh", "touch", "tr", "uname"]
+# Stand-ins of what a new machine has: apt-get installs what is in the folder `debian`, and curl prints what installs
+# rustup. Each writes down how it was called.
+NEW = {
+    "id": "echo 0",
+    "apt-get": """\
+echo "apt-get $*" >>"$HOME/started"
+[ "$1" != install ] || for each; do
+    [ ! -e "$HOME/debian/$each" ] || cp "$HOME/debian/$each"/* "$HOME/bin"
+done""",
+}
+DEBIAN = {
+    "gcc": {"cc": "exit 0"},
+    "curl": {
+        "curl": """\
+echo "curl $*" >>"$HOME/started"
+echo 'mkdir -p "$HOME/.cargo/bin"; cp "$HOME"/rustup/* "$HOME/.cargo/bin"; echo "rustup-init $*" >>"$HOME/started"'"""
+    },
+}
+
+
+class NeedsTest(unittest.TestCase):
+    """A new machine for each test, with a checkout."""
+
+    def setUp(self) -> None:
+        self.home = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        checkout = self.home / "comeback"
+        shutil.copytree(ROOT / "scripts", checkout / "scripts", ignore=shutil.ignore_patterns("comeback"))
+        shutil.copy(ROOT / "Cargo.toml", checkout)
+        self.scripts = checkout / "scripts"
+        for name in ESSENTIAL:
+            (self.home / "bin").mkdir(exist_ok=True)
+            (self.home / "bin" / name).symlink_to(shutil.which(name) or name)
+        for name, body in NEW.items():
+            self.program(f"bin/{name}", body)
+        for package, programs in DEBIAN.items():
+            for name, body in programs.items():
+                self.program(f"debian/{package}/{name}", body)
+        self.program("rustup/rustup", "exit 0")
+        self.program("rustup/cargo", CARGO.split("\n", 1)[1])
+
+    def program(self, path: str, body: str) -> None:
+        (self.home / path).parent.mkdir(parents=True, exist_ok=True)
+        # It may be a link to this machine's own.
+        (self.home / path).unlink(missing_ok=True)
+        (self.home / path).write_text(f"#!{shutil.which('sh')}\n{body}\n")
+        (self.home / path).chmod(0o755)
+
+    def run_script(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        own = {"HOME": str(self.home), "PATH": str(self.home / "bin"), **environment}
+        return subprocess.run(
+            [self.scripts / command[0], *command[1:]], env=own, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+
+    def answer(self, answer: str, *command: str) -> str:
+        """Runs a script in a terminal, with an answer to its question. Returns what it prints."""
+        ours, theirs = pty.openpty()
+        os.write(ours, f"{answer}\n".encode())
+        own = {"HOME": str(self.home), "PATH": str(self.home / "bin")}
+        program = [self.scripts / command[0], *command[1:]]
+        done = subprocess.run(program, env=own, stdin=theirs, capture_output=True, text=True)
+        os.close(theirs)
+        os.close(ours)
+        return done.stderr
+
+    def started(self) -> list[str]:
+        file = self.home / "started"
+        return file.read_text().splitlines() if file.exists() else []
+
+    def assert_installed(self) -> None:
+        packages = "curl ca-certificates gcc libc6-dev"
+        update, install, curl, rustup = self.started()
+        self.assertEqual(
+            (update, install), ("apt-get update", f"apt-get install --yes --no-install-recommends {packages}")
+        )
+        self.assertRegex(curl, r"^curl .*https://sh\.rustup\.rs$")
+        self.assertRegex(rustup, "^rustup-init -y ")
+
+    def test_the_demo_installs_what_is_missing_and_then_builds(self) -> None:
+        for arguments, environment in ((["--yes"], {}), (["--events", "3", "--yes"], {}), ([], {"CI": "true"})):
+            with self.subTest(arguments=arguments, environment=environment):
+                self.setUp()
+                done = self.run_script("demo", *arguments, **environment)
+                passed = [each for each in arguments if each != "--yes"]
+                self.assertEqual((done.returncode, done.stdout), (0, " ".join(["demo", *passed]) + "\n"), done.stderr)
+                self.assert_installed()
+                # The second time, all is there.
+                done = self.run_script("demo")
+                self.assertEqual(done.returncode, 0)
+                self.assert_installed()
+
+    def test_without_a_terminal_it_says_what_is_missing_and_does_nothing(self) -> None:
+        done = self.run_script("demo")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr.count("Rust, which"), 1)
+        self.assertIn("a C compiler", done.stderr)
+        self.assertIn("sudo apt-get install --no-install-recommends curl ca-certificates gcc libc6-dev", done.stderr)
+        self.assertNotIn("not found", done.stderr)
+        self.assertNotIn("Building", done.stderr)
+        self.assertEqual(self.started(), [])
+
+    def test_one_question_names_all_and_a_no_installs_nothing(self) -> None:
+        said = self.answer("n", "demo")
+        self.assertEqual(said.count("Install all of it now?"), 1)
+        question, rest = said.split("Install all of it now?")
+        for each in ("Rust, which", "a C compiler", "curl ca-certificates gcc libc6-dev"):
+            self.assertIn(each, question)
+        self.assertIn("sudo apt-get install", rest)
+        self.assertEqual(self.started(), [])
+        self.answer("", "demo")
+        self.assert_installed()
+
+    def test_elsewhere_it_says_the_commands(self) -> None:
+        (self.home / "bin/apt-get").unlink()
+        done = self.run_script("demo", "--yes")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("your package manager", done.stderr)
+        self.assertRegex(done.stderr, r"\n  curl .*sh\.rustup\.rs")
+        self.assertEqual(self.started(), [])
+        self.program("bin/uname", "echo Darwin")
+        self.assertIn("xcode-select --install", self.run_script("demo").stderr)
+        self.assertIn("runs on Linux only", self.run_script("needs", "test").stderr)
+
+    def test_all_tests_need_more_and_a_user_without_sudo_is_told_what(self) -> None:
+        self.program("bin/id", "echo 1000")
+        done = self.run_script("test", "--yes")
+        self.assertEqual(done.returncode, 1)
+        for each in ("Rust", "C compiler", "Python 3.11", "Node.js 20", "chromium", "cmake", "python3-venv", "g++"):
+            self.assertIn(each, done.stderr)
+        self.assertEqual(self.started(), [])
+        self.program("bin/sudo", '[ "$1" != -n ] || shift\nexec "$@"')
+        self.assertEqual(self.run_script("demo", "--yes").returncode, 0)
+        self.assert_installed()
+
+    def test_what_an_installation_did_not_bring_is_named(self) -> None:
+        shutil.rmtree(self.home / "debian/gcc")
+        done = self.run_script("demo", "--yes")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("could not be installed", done.stderr)
+        self.assertIn("a C compiler", done.stderr.split("target/debian")[-1])
 
 
 class RunTest(unittest.TestCase):
