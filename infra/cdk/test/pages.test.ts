@@ -181,12 +181,8 @@ test('with the ids of the pages and the examples, no name says a word twice in a
   }
 });
 
-test('packages of all languages name and contain both licences', () => {
-  assert.equal(license, 'MIT OR Apache-2.0');
-  for (const [name, words] of [
-    ['MIT', 'MIT License'],
-    ['APACHE', 'Apache License'],
-  ]) {
-    assert.ok(readFileSync(join(PACKAGE, `LICENSE-${name}`), 'utf8').includes(words), name);
-  }
+test('packages of all languages name one licence, and contain it', () => {
+  // Construct Hub accepts the identifier of a single licence only.
+  assert.equal(license, 'Apache-2.0');
+  assert.match(readFileSync(join(PACKAGE, 'LICENSE'), 'utf8'), /Apache License/);
 });
