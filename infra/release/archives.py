@@ -2,12 +2,15 @@
 
 import gzip
 import io
+import posixpath
+import re
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from documents import git
+from platforms import Platform
 
 TEXT, PROGRAM = 0o644, 0o755
 
@@ -84,12 +87,52 @@ def with_metadata(file: File, version: str) -> File:
     return File(file.name, file.content + metadata.encode(), file.mode)
 
 
-def terraform(root: Path, version: str, built: Path) -> list[File]:
-    """Terraform's module and its examples, with the handler's code."""
-    arches = ["arm64", "x86_64"]
-    # The module reads the contract.
-    folders = ("infra/terraform", "infra/cdk/contract", "infra/example")
-    return list(checkout(root, f"comeback-terraform-{version}", built, arches, *folders))
+def terraform(root: Path, version: str, repository: str, built: Path) -> list[File]:
+    """Terraform's module as a repository of its own, as the registry wants it, with the handler's code.
+
+    The code is in it, because Terraform alone can't download a file and check its digest: that needs two providers
+    more, and each new runner would plan to download it again.
+    """
+    folder = f"terraform-aws-comeback-{version}"
+    source = "infra/terraform"
+    files = []
+    for path in git(root, "ls-files", "--", source, "infra/cdk/contract", "infra/example/orders/app.py").splitlines():
+        name = path.removeprefix(f"{source}/").removeprefix("infra/cdk/")
+        name = name.replace("infra/example", "examples")
+        text = (root / path).read_text()
+        if path.startswith(f"{source}/"):
+            for checked_out, released in {
+                "${path.module}/../cdk/contract/": "${path.module}/contract/",
+                '"../../../../dist/arm64/bootstrap.zip"': "null",
+                "../../../example/orders/app.py": "../orders/app.py",
+                "which scripts/package builds.": "if not that of the module.",
+                IN_A_CHECKOUT: f'  source  = "{repository.split("/")[-2]}/comeback/aws"\n  version = "{version}"\n',
+            }.items():
+                text = text.replace(checked_out, released)
+            text = with_addresses(text, source, f"{repository}/blob/v{version}") if name.endswith(".md") else text
+        files.append(File(f"{folder}/{name}", text.encode()))
+    files += [File(f"{folder}/{licence.name}", licence.read_bytes()) for licence in root.glob("LICENSE-*")]
+    for arch in ("arm64", "x86_64"):
+        files.append(File(f"{folder}/handler/{arch}.zip", (built / arch / "bootstrap.zip").read_bytes()))
+    return files
+
+
+# What the module's README shows, and a user of a release writes otherwise.
+IN_A_CHECKOUT = """\
+  source      = "./comeback/infra/terraform"      # in a checkout of Comeback
+  handler_zip = "./comeback/dist/arm64/bootstrap.zip"
+"""
+
+
+def with_addresses(page: str, folder: str, address: str) -> str:
+    """A page of a folder whose relative links lead to an address, because it is shown elsewhere. Pictures as such."""
+
+    def absolute(link: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(folder, link[1]))
+        shown = address.replace("/blob/", "/raw/") if path.endswith(".svg") else address
+        return f"]({shown}/{path}{link[2] or ''})"
+
+    return re.sub(r"\]\((?![a-z]+:|#)([^)#]+)(#[^)]*)?\)", absolute, page)
 
 
 def checkout(root: Path, folder: str, built: Path, arches: list[str], *parts: str) -> Iterator[File]:
@@ -106,10 +149,11 @@ def checkout(root: Path, folder: str, built: Path, arches: list[str], *parts: st
         yield File(f"{folder}/dist/{arch}/bootstrap.zip", (built / arch / "bootstrap.zip").read_bytes())
 
 
-def program(root: Path, version: str, built: Path, arch: str) -> list[File]:
-    folder = f"comeback-{version}-linux-{arch}"
+def program(root: Path, built: Path, platform: Platform) -> list[File]:
+    """The program for a platform, with all licences."""
+    folder = built / platform.built
     return [
-        File(f"{folder}/comeback", (built / arch / "comeback").read_bytes(), PROGRAM),
-        File(f"{folder}/THIRD-PARTY-NOTICES.txt", (built / arch / "comeback.notices").read_bytes()),
-        *(File(f"{folder}/{licence.name}", licence.read_bytes()) for licence in root.glob("LICENSE-*")),
+        File("comeback", (folder / "comeback").read_bytes(), PROGRAM),
+        File("THIRD-PARTY-NOTICES.txt", (folder / "comeback.notices").read_bytes()),
+        *(File(licence.name, licence.read_bytes()) for licence in root.glob("LICENSE-*")),
     ]

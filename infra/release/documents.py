@@ -1,8 +1,9 @@
 """What must be true before a release is made, and the documents that describe it.
 
 Bills of materials: the crates that are linked into what is shipped, as CycloneDX 1.6 in JSON. And from what and by what
-the release was made: an in-toto statement with SLSA's provenance, version 1. Nobody signs it, so it proves nothing by
-itself. It tells what is needed to make the same bytes again.
+the release was made: an in-toto statement with SLSA's provenance, version 1, which tells what is needed to make the
+same bytes again. It is not signed and proves nothing by itself: the hosted workflow's attestation of the same files
+does.
 """
 
 import functools
@@ -30,8 +31,8 @@ def git(root: Path, *arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=root, check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
 
 
-def faults(root: Path, version: str) -> list[str]:
-    """Everything that prevents a release of this version from the checkout."""
+def faults(root: Path, version: str, hosted: str | None = None) -> list[str]:
+    """Everything that prevents a release of this version from the checkout, whose repository is hosted there."""
     if not SEMVER.fullmatch(version):
         return [f"expected a semantic version such as 1.2.3 or 1.2.3-rc.1, got {version!r}"]
     found = [f"{place} has version {said}, not {version}" for place, said in versions(root) if said != version]
@@ -41,6 +42,14 @@ def faults(root: Path, version: str) -> list[str]:
     tagged = git(root, "tag", "--list", tag) != ""
     if tagged and git(root, "rev-parse", f"{tag}^{{commit}}") != git(root, "rev-parse", "HEAD"):
         found.append(f"the tag {tag} exists, and is not the commit that is checked out")
+    address = repository(root)
+    if tagged and NO_OWNER in address:
+        found.append(f"Cargo.toml has no repository, but {address}: python3 infra/release repository URL sets it")
+    found += [
+        f"{place} has the repository {said}, not {address}" for place, said in repositories(root) if said != address
+    ]
+    if hosted and hosted != address:
+        found.append(f"Cargo.toml has the repository {address}, but this is {hosted}")
     changelog = (root / "CHANGELOG.md").read_text()
     if tagged and section(changelog, version) is None:
         found.append(f"CHANGELOG.md has no section [{version}]")
@@ -58,6 +67,33 @@ def versions(root: Path) -> Iterator[tuple[str, str]]:
             yield f"{name} in Cargo.toml", dependency["version"]
     for file in ("package.json", "package-lock.json"):
         yield f"infra/cdk/{file}", json.loads((root / "infra" / "cdk" / file).read_text())["version"]
+
+
+# Nothing is published yet, so nobody owns the repository. Whoever publishes it sets its address once.
+NO_OWNER = "//github.com/OWNER/"
+
+
+def repository(root: Path) -> str:
+    """The address of the repository. Everything of a release that has an address has this one."""
+    address: str = tomllib.loads((root / "Cargo.toml").read_text())["workspace"]["package"]["repository"]
+    return address
+
+
+def repositories(root: Path) -> Iterator[tuple[str, str]]:
+    """Each other place that states the address of the repository."""
+    url = json.loads((root / "infra/cdk/package.json").read_text())["repository"]["url"]
+    yield "infra/cdk/package.json", url.removeprefix("git+").removesuffix(".git")
+
+
+def set_repository(root: Path, address: str) -> list[str]:
+    """Sets the address of the repository wherever a tracked file has it, and returns these files."""
+    if not re.fullmatch(r"https://[^/\s]+/[\w.-]+/[\w.-]+(?<!\.git)", address):
+        raise ValueError(f"expected an address like https://github.com/OWNER/comeback, got {address!r}")
+    old = repository(root)
+    files = git(root, "grep", "--files-with-matches", "--fixed-strings", old).splitlines()
+    for file in files:
+        (root / file).write_text((root / file).read_text().replace(old, address))
+    return files
 
 
 def section(changelog: str, name: str) -> str | None:

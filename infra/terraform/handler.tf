@@ -341,6 +341,13 @@ resource "aws_iam_role_policy" "handler" {
   }
 }
 
+# A release of the module carries the code for both architectures; in a checkout, somebody has to build it.
+locals {
+  released_zip   = "${path.module}/handler/${var.architecture}.zip"
+  takes_released = var.handler_zip == null && var.handler_s3 == null && fileexists(local.released_zip)
+  handler_zip    = local.takes_released ? local.released_zip : var.handler_zip
+}
+
 resource "aws_lambda_function" "handler" {
   function_name                  = "${var.name}-handler"
   description                    = "Brings failed asynchronous events back to their functions"
@@ -348,8 +355,8 @@ resource "aws_lambda_function" "handler" {
   runtime                        = "provided.al2023"
   handler                        = "bootstrap"
   architectures                  = [var.architecture]
-  filename                       = var.handler_zip
-  source_code_hash               = var.handler_zip == null ? null : filebase64sha256(var.handler_zip)
+  filename                       = local.handler_zip
+  source_code_hash               = local.handler_zip == null ? null : filebase64sha256(local.handler_zip)
   s3_bucket                      = var.handler_s3 == null ? null : var.handler_s3.bucket
   s3_key                         = var.handler_s3 == null ? null : var.handler_s3.key
   s3_object_version              = var.handler_s3 == null ? null : var.handler_s3.version
@@ -384,8 +391,8 @@ resource "aws_lambda_function" "handler" {
 
   lifecycle {
     precondition {
-      condition     = (var.handler_zip == null) != (var.handler_s3 == null)
-      error_message = "Set either handler_zip or handler_s3."
+      condition     = (local.handler_zip == null) != (var.handler_s3 == null)
+      error_message = "Set either handler_zip or handler_s3. Only a release of this module has the handler's code in it."
     }
     precondition {
       condition = (length(var.backoffs) == 0 || var.base_backoff == local.settings.BASE_BACKOFF.default && var.max_backoff == local.settings.MAX_BACKOFF.default) && alltrue([

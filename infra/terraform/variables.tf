@@ -248,7 +248,7 @@ variable "errors" {
 # The handler
 
 variable "handler_zip" {
-  description = "The path of the handler's code, `dist/ARCHITECTURE/bootstrap.zip` of `scripts/package`. Or set `handler_s3`."
+  description = "The path of the handler's code, `dist/ARCHITECTURE/bootstrap.zip` of `scripts/package`, or set `handler_s3`. Not needed in a release of the module, which carries the code."
   type        = string
   default     = null
 }

@@ -7,12 +7,17 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 import commands
 import terraform_refusals as refusals
+
+sys.path.append(str(commands.ROOT / "infra/release"))
+
+import archives
 
 PLUGINS = commands.terraform_plugins()
 
@@ -35,6 +40,14 @@ module "comeback" {
   handler_zip = "../infra/terraform/versions.tf"
   functions   = {}
   queues      = { imports = { queue = aws_sqs_queue.imports } }
+}
+"""
+RELEASED = """
+module "%s" {
+  source    = "../terraform-aws-comeback-1.2.3"
+  name      = "%s"
+  functions = {}
+  %s
 }
 """
 VERSION_6 = """
@@ -87,6 +100,32 @@ class TerraformTest(unittest.TestCase):
         (self.module / "provider_override.tf").write_text(VERSION_6)
         said = self.terraform(folder, "plan", "-no-color", fails=is_old)
         self.assertIn("got 1048576" if is_old else "= 1048576", said)
+
+    def test_a_released_module_deploys_the_code_that_it_carries(self) -> None:
+        folder = self.module.parents[1]
+        for arch in ("arm64", "x86_64"):
+            (folder / arch).mkdir()
+            (folder / arch / "bootstrap.zip").write_text(arch)
+        for file in archives.terraform(commands.ROOT, "1.2.3", "https://github.com/someone/comeback", folder):
+            (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file.name).write_bytes(file.content)
+        planned = folder / "planned"
+        planned.mkdir()
+        modules = [
+            RELEASED % (name, name, more)
+            for name, more in (
+                ("default", ""),
+                ("other", 'architecture = "x86_64"'),
+                ("own", 'handler_zip = "../infra/terraform/README.md"'),
+            )
+        ]
+        (planned / "main.tf").write_text("\n".join([PROVIDER, *modules]))
+        self.terraform(planned, "init", *(PLUGINS or []))
+        said = self.terraform(planned, "plan", "-no-color")
+        self.assertEqual(
+            sorted(re.findall(r'\+ filename += ".*/(.*/.*)"', said)),
+            ["handler/arm64.zip", "handler/x86_64.zip", "terraform/README.md"],
+        )
 
     def test_each_input_that_is_refused_is_named(self) -> None:
         (self.module / "targets_override.tf").write_text(refusals.TARGETS)

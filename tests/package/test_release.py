@@ -24,6 +24,7 @@ from documents import faults, section  # noqa: E402
 CARGO_TOML = """
 [workspace.package]
 version = "1.2.3"
+repository = "https://github.com/someone/comeback"
 
 [workspace.dependencies]
 core = { path = "core", version = "1.2.3" }
@@ -56,7 +57,8 @@ class ChecksTest(unittest.TestCase):
         self.write("CHANGELOG.md", CHANGELOG)
         self.write(".gitignore", "/dist")
         for file in ("package.json", "package-lock.json"):
-            self.write(f"infra/cdk/{file}", json.dumps({"version": "1.2.3"}))
+            repository = {"url": "git+https://github.com/someone/comeback.git"}
+            self.write(f"infra/cdk/{file}", json.dumps({"version": "1.2.3", "repository": repository}))
         self.commit()
 
     def git(self, *arguments: str) -> None:
@@ -115,6 +117,40 @@ class ChecksTest(unittest.TestCase):
         self.assertEqual(faults(self.folder, "1.2.3"), [])
         self.git("tag", "--annotate", "v1.2.3", "--message", "1.2.3")
         self.assertEqual(faults(self.folder, "1.2.3"), ["CHANGELOG.md has no section [1.2.3]"])
+
+    def test_the_address_of_the_repository_must_be_set_before_a_tag_and_be_one_everywhere(self) -> None:
+        address, nobodys = "https://github.com/someone/comeback", "https://github.com/OWNER/comeback"
+        self.assertEqual(faults(self.folder, "1.2.3", address), [])
+        (fault,) = faults(self.folder, "1.2.3", "https://github.com/fork/comeback")
+        self.assertEqual(
+            fault, f"Cargo.toml has the repository {address}, but this is https://github.com/fork/comeback"
+        )
+        self.write("README.md", f"git clone {address} comeback")
+        self.git("add", "README.md")
+        changed = documents.set_repository(self.folder, nobodys)
+        self.assertCountEqual(
+            changed, ["Cargo.toml", "README.md", "infra/cdk/package.json", "infra/cdk/package-lock.json"]
+        )
+        self.commit()
+        self.assertEqual(faults(self.folder, "1.2.3"), [])
+        self.git("tag", "v1.2.3")
+        (fault,) = faults(self.folder, "1.2.3")
+        self.assertEqual(
+            fault, f"Cargo.toml has no repository, but {nobodys}: python3 infra/release repository URL sets it"
+        )
+        self.assertEqual((self.folder / "README.md").read_text(), f"git clone {nobodys} comeback")
+        self.git("tag", "--delete", "v1.2.3")
+        self.write(
+            "infra/cdk/package.json", (self.folder / "infra/cdk/package.json").read_text().replace("OWNER", "me")
+        )
+        self.commit()
+        self.assertEqual(
+            faults(self.folder, "1.2.3"),
+            [f"infra/cdk/package.json has the repository https://github.com/me/comeback, not {nobodys}"],
+        )
+        for wrong in ("comeback", "http://github.com/someone/comeback", f"{address}.git", f"{address}/"):
+            with self.assertRaisesRegex(ValueError, "expected an address like"):
+                documents.set_repository(self.folder, wrong)
 
     def test_a_release_is_not_made_over_another(self) -> None:
         (self.folder / "dist/release/1.2.3").mkdir(parents=True)
@@ -197,9 +233,10 @@ class DocumentsTest(unittest.TestCase):
         for number in (None, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(number), tempfile.TemporaryDirectory() as name:
                 folder = Path(name)
-                (folder / "built/arm64").mkdir(parents=True)
-                (folder / "built/arm64/bootstrap.zip").write_bytes(b"zip")
-                program = folder / "built/arm64/comeback"
+                for arch in ("arm64", "x86_64"):
+                    (folder / "built" / arch).mkdir(parents=True)
+                    (folder / "built" / arch / "bootstrap.zip").write_bytes(b"zip")
+                program = folder / "built/x86_64/comeback"
                 if number:
                     os.mkfifo(program)
                 assemble = [sys.executable, ROOT / "infra/release", "assemble", "1.2.3"]
@@ -208,9 +245,9 @@ class DocumentsTest(unittest.TestCase):
                 listen = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
                 process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=listen)
                 if number:
-                    # This blocks until the process reads the program. By then it has written the handler.
+                    # This blocks until the process reads the program. By then it has written the handlers.
                     with program.open("wb"):
-                        self.assertEqual(len(list((folder / "release").glob(".1.2.3-*/*"))), 1)
+                        self.assertEqual(len(list((folder / "release").glob(".1.2.3-*/*"))), 2)
                         process.send_signal(number)
                         process.wait()
                 _, said = process.communicate()
