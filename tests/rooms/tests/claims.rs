@@ -21,11 +21,12 @@ fn part(file: &str, from: &str, until: &str) -> String {
 }
 
 /// Where promises are made.
-fn promising() -> [(&'static str, String); 3] {
+fn promising() -> [(&'static str, String); 4] {
     let security = read("SECURITY.md");
     let security = security.split_once("## What needs protection").unwrap().1;
     [
         ("README.md", part("README.md", "# Comeback\n", "## See it work")),
+        ("README.md", part("README.md", "## What else it does\n", "## Deploy it")),
         ("README.md", part("README.md", "## What your function receives\n", "## Operate it")),
         ("SECURITY.md", security.to_owned()),
     ]
