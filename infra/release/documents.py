@@ -90,9 +90,16 @@ def set_repository(root: Path, address: str) -> list[str]:
     if not re.fullmatch(r"https://[^/\s]+/[\w.-]+/[\w.-]+(?<!\.git)", address):
         raise ValueError(f"expected an address like https://github.com/OWNER/comeback, got {address!r}")
     old = repository(root)
-    files = git(root, "grep", "--files-with-matches", "--fixed-strings", old).splitlines()
+    (old_owner, old_name), (owner, name) = (each.split("/")[-2:] for each in (old, address))
+    # Registries and tools name a repository in their own ways.
+    renamed = {old: address, f"{old_owner}/{old_name}": f"{owner}/{name}", f"{old_owner}/tap": f"{owner}/tap"}
+    asked = [f"-e{each}" for each in renamed]
+    files = git(root, "grep", "--files-with-matches", "--fixed-strings", *asked).splitlines()
     for file in files:
-        (root / file).write_text((root / file).read_text().replace(old, address))
+        text = (root / file).read_text()
+        for before, after in renamed.items():
+            text = text.replace(before, after)
+        (root / file).write_text(text)
     return files
 
 

@@ -119,13 +119,14 @@ class ChecksTest(unittest.TestCase):
         self.assertEqual(faults(self.folder, "1.2.3"), ["CHANGELOG.md has no section [1.2.3]"])
 
     def test_the_address_of_the_repository_must_be_set_before_a_tag_and_be_one_everywhere(self) -> None:
-        address, nobodys = "https://github.com/someone/comeback", "https://github.com/OWNER/comeback"
+        # Not in one piece, or it would be set here, too.
+        address, nobodys = (f"https://github.com/{owner}/comeback" for owner in ("someone", "OWNER"))
         self.assertEqual(faults(self.folder, "1.2.3", address), [])
         (fault,) = faults(self.folder, "1.2.3", "https://github.com/fork/comeback")
         self.assertEqual(
             fault, f"Cargo.toml has the repository {address}, but this is https://github.com/fork/comeback"
         )
-        self.write("README.md", f"git clone {address} comeback")
+        self.write("README.md", f"git clone {address}; brew install someone/tap/comeback; gh --repo someone/comeback")
         self.git("add", "README.md")
         changed = documents.set_repository(self.folder, nobodys)
         self.assertCountEqual(
@@ -138,7 +139,9 @@ class ChecksTest(unittest.TestCase):
         self.assertEqual(
             fault, f"Cargo.toml has no repository, but {nobodys}: python3 infra/release repository URL sets it"
         )
-        self.assertEqual((self.folder / "README.md").read_text(), f"git clone {nobodys} comeback")
+        nobody = nobodys.split("/")[3]
+        page = f"git clone {nobodys}; brew install {nobody}/tap/comeback; gh --repo {nobody}/comeback"
+        self.assertEqual((self.folder / "README.md").read_text(), page)
         self.git("tag", "--delete", "v1.2.3")
         self.write(
             "infra/cdk/package.json", (self.folder / "infra/cdk/package.json").read_text().replace("OWNER", "me")
