@@ -7,8 +7,10 @@
 //! error for a missing client has the command.
 
 use std::{
+    env::consts::OS,
     ffi::OsString,
-    fs,
+    fs::{self, File},
+    io::Read as _,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -39,6 +41,11 @@ pub(crate) enum ProgramError {
     #[error("there must be an executable {BOOTSTRAP:?} in {0}")]
     Bootstrap(String),
     #[error(
+        "the {BOOTSTRAP:?} in {0} is a program for Linux, and this machine can't start it: build it for this machine, \
+         or use a Linux machine"
+    )]
+    Linux(String),
+    #[error(
         "Value {0} at 'runtime' failed to satisfy constraint: here it must be one of python3.*, \
          nodejs*.x, provided, provided.al2, provided.al2023; anything else can be started as a command \
          of this machine (--package-type Image --code ImageUri=local-command)"
@@ -62,11 +69,13 @@ pub(crate) fn program(
     let node_version = |name: &str| name.strip_prefix("nodejs")?.strip_suffix(".x").map(number);
     let client = match runtime {
         None | Some("provided" | "provided.al2" | "provided.al2023") => {
-            let is_there = is_executable(&folder.path().join(BOOTSTRAP));
-            return if is_there {
-                Ok(Program::Bootstrap(folder))
-            } else {
+            let bootstrap = folder.path().join(BOOTSTRAP);
+            return if !is_executable(&bootstrap) {
                 Err(ProgramError::Bootstrap(named))
+            } else if is_of_linux_elsewhere(&bootstrap, OS) {
+                Err(ProgramError::Linux(named))
+            } else {
+                Ok(Program::Bootstrap(folder))
             };
         }
         Some(name) if name.strip_prefix("python3.").is_some_and(number) => {
@@ -134,6 +143,15 @@ pub(super) fn find(inherited: &Inherited, name: &str) -> Option<PathBuf> {
 
 pub(super) fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// Whether a program is built for Linux, as for Lambda, and this `system` is another one. Otherwise the first event would
+/// fail, and say only that the format is wrong.
+fn is_of_linux_elsewhere(program: &Path, system: &str) -> bool {
+    const ELF: [u8; 4] = *b"\x7fELF";
+    let mut start = [0; ELF.len()];
+    let read = File::open(program).and_then(|mut file| file.read_exact(&mut start));
+    system != "linux" && read.is_ok() && start == ELF
 }
 
 #[cfg(test)]
@@ -237,6 +255,21 @@ mod tests {
         ] {
             prepare(&machine);
             assert_eq!(machine.program(runtime), told);
+        }
+    }
+
+    #[test]
+    fn a_program_for_linux_is_refused_on_another_system_and_a_script_is_not() {
+        let machine = Machine::new("systems");
+        let bootstrap = machine.root.join("bootstrap");
+        for (content, system, is_refused) in [
+            (&b"\x7fELF\x02\x01"[..], "macos", true),
+            (b"\x7fELF\x02\x01", "linux", false),
+            (b"#!/bin/sh\n", "macos", false),
+            (b"", "macos", false),
+        ] {
+            fs::write(&bootstrap, content).unwrap();
+            assert_eq!(is_of_linux_elsewhere(&bootstrap, system), is_refused, "{content:?}");
         }
     }
 
