@@ -302,8 +302,8 @@ def price_of_alarms() -> str:
         f"The alarms of one function cost {amount(Usage(alarm=first_metrics))} a month: {first} alarms on "
         f"{first_metrics} metrics. Each further function adds {added} alarms and "
         f"{amount(Usage(alarm=added_metrics))}, so two functions have {first + added} alarms for "
-        f"{amount(Usage(alarm=first_metrics + added_metrics))}. With the polling of its retry queue, one function costs "
-        f"{amount(POLLING + Usage(alarm=first_metrics))} a month while nothing fails."
+        f"{amount(Usage(alarm=first_metrics + added_metrics))}. With the polling of its retry queue, one function "
+        f"costs {amount(POLLING + Usage(alarm=first_metrics))} a month while nothing fails."
     )
     return textwrap.fill(said, 120)
 

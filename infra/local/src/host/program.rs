@@ -145,8 +145,8 @@ pub(super) fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether a program is built for Linux, as for Lambda, and this `system` is another one. Otherwise the first event would
-/// fail, and say only that the format is wrong.
+/// Whether a program is built for Linux, as for Lambda, and this `system` is another one. Otherwise the first event
+/// would fail, and say only that the format is wrong.
 fn is_of_linux_elsewhere(program: &Path, system: &str) -> bool {
     const ELF: [u8; 4] = *b"\x7fELF";
     let mut start = [0; ELF.len()];
