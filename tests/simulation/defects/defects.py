@@ -1135,7 +1135,7 @@ DEFECTS = [
         "an envelope is read in spite of a note",
         "core/failure",
         "(Wrapping::Unknown(whole), _) => whole,",
-        "(Some(_), Some(Event::Retried(envelope))) => envelope.payload,\n            (Wrapping::Unknown(whole), _) => whole,",
+        "(Wrapping::Unknown(_), Some(Event::Retried(envelope))) => envelope.payload,\n            (Wrapping::Unknown(whole), _) => whole,",
     ),
     (
         "what a payload says of its attempt is believed in spite of a note",
