@@ -7,7 +7,8 @@ use crate::{demo::args::DemoArgs, local::args::LocalArgs, operate::Operate};
 const AFTER_HELP: &str = "\
 Exit codes:
   0    success
-  1    the command found a problem, refused, or did not do all that was asked; it changed nothing unless it says so
+  1    the command found a problem, refused, or did not do all that was asked; it changed nothing
+       unless it says so
   2    the command line is wrong
   130  Ctrl-C stopped it; what is done is done, and the command says what is left
 

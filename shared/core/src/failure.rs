@@ -39,7 +39,7 @@ pub struct Failure<'a> {
     pub wrapping: Wrapping<'a>,
 }
 
-/// What is known of whether the payload was in an envelope.
+/// Whether the payload was in an envelope, as far as that is known.
 #[derive(Clone, Debug, Default)]
 pub enum Wrapping<'a> {
     /// It was if it looks like it.
@@ -88,7 +88,7 @@ impl Condition {
 }
 
 impl Wrapping<'_> {
-    /// What is known of a payload that is not kept.
+    /// The same without the payload.
     pub(crate) fn without_payload<'b>(self) -> Wrapping<'b> {
         match self {
             Self::Own => Wrapping::Own,

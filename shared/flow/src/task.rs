@@ -85,7 +85,7 @@ pub(crate) struct Act<'a> {
     pub(crate) task: &'a Task<'a>,
     /// The claim under which it is carried out. There is none without a ledger, or if nothing is retried or given up.
     pub(crate) held: Option<Held>,
-    /// What it has met so far.
+    /// The first obstacle that it has met, if any.
     pub(crate) obstacle: Option<Obstacle>,
 }
 

@@ -195,7 +195,7 @@ async fn an_editor_that_fails_or_changes_nothing_redrives_nothing() {
         assert!(text(&refused.stderr).contains(why), "{editor}: {refused:?}");
         assert_eq!(cloud.letters().await, [1, 0], "{editor}");
     }
-    // What somebody has typed is not lost.
+    // The operator finds the text again.
     let refused = edit("sh -c 'echo no JSON > $1' edit");
     let said = text(&refused.stderr);
     let place = said.split("your text is in ").nth(1).unwrap().trim();

@@ -17,7 +17,7 @@ use self::{
 };
 use crate::{notes::Check, rules::Millis};
 
-/// What the judge has seen.
+/// Something that the judge sees happen.
 #[derive(Clone, Copy)]
 pub enum Happens<'a> {
     /// A handler's retry of this target was accepted, with this request id.

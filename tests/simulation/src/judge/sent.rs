@@ -95,7 +95,7 @@ impl Calls {
         (sent.of.event, own)
     }
 
-    /// What a run has taken.
+    /// The metadata that a run has taken over, and whether it is foreign.
     pub fn adopted(&self, run: &Id) -> Option<&(RetryMetadata, bool)> {
         self.adopted.get(run)
     }

@@ -29,10 +29,10 @@ pub struct OrderArgs {
     /// The most events, such as 20, 0.5/s or 90/m [default: as many as possible].
     #[arg(long, value_name = "NUMBER[/UNIT]", value_parser = rate)]
     pub rate: Option<Rate>,
-    /// Refused: what `dead redrive` does with a payload.
+    /// An option of `dead redrive`. It is refused with what to do instead.
     #[arg(long, hide = true)]
     pub edit: bool,
-    /// The same.
+    /// As `edit`.
     #[arg(long, hide = true, value_name = "/POINTER=VALUE")]
     pub set: Vec<String>,
     #[command(flatten)]

@@ -44,10 +44,10 @@ macro_rules! kinds {
 
 kinds! {
     HANDLER_INACTIVE = Bad "handler_inactive",
-        "Lambda does not run the handler, or has to prepare it first",
+        "the handler's state is not Active",
         "Lambda does not run it.";
     TARGET_INACTIVE = Bad "target_inactive",
-        "Lambda does not run the function, or has to prepare it first",
+        "the function's state is not Active",
         "Lambda does not run it.";
     UPDATE_FAILED = Bad "update_failed",
         "the function's last change failed",
@@ -344,7 +344,7 @@ kinds! {
         "the consumer's reserved concurrency is 0. SQS counts what can't run as failed",
         "SQS counts a receive for each batch that can't run, and moves its messages: attempts are used up.";
     CONSUMER_INACTIVE = Bad "consumer_inactive",
-        "Lambda does not run the consumer",
+        "the consumer's state is not Active",
         "Lambda does not run it.";
     CONSUMER_FAILING = Bad "consumer_failing",
         "Lambda can't receive for the consumer",
