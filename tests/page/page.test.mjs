@@ -403,7 +403,7 @@ test('a letter of a megabyte is shown in part, and one that is gone says so', as
 async function registered(events) {
   const plan = page.getByText(`${events} of slow to retry now`);
   do {
-    await go('/confirm?do=retry&function=slow');
+    await go('/confirm?do=retry_now&function=slow');
   } while ((await plan.count()) === 0);
 }
 
@@ -458,7 +458,7 @@ test('waiting events are retried now, cancelled, paused and resumed', { timeout:
   await page.getByText(/paused for/).waitFor({ state: 'detached' });
 
   // An order for an event that has ended.
-  await go(`/confirm?do=retry&id=${second}`);
+  await go(`/confirm?do=retry_now&id=${second}`);
   await page.getByText('nothing to do').waitFor();
 });
 
@@ -826,7 +826,7 @@ test('on a phone, a tablet and a desktop nothing is cut, nothing scrolls aside, 
   await page.getByText(/looked at/).waitFor();
   const letter = await page.locator('table.events tbody a').first().getAttribute('href');
   const paths = ['/', '/events', '/events?group=error', event, '/dead', letter, '/policy', '/health', '/play'];
-  for (const path of [...paths, '/confirm?do=purge&reason=not_retryable', '/confirm?do=retry&function=slow']) {
+  for (const path of [...paths, '/confirm?do=purge&reason=not_retryable', '/confirm?do=retry_now&function=slow']) {
     await go(path);
     for (const width of [390, 1024, 1440]) {
       await page.setViewportSize({ width, height: 900 });

@@ -6,6 +6,7 @@ pub enum Tone {
     Good,
     Plain,
     Faint,
+    Warning,
     Bad,
 }
 
@@ -22,6 +23,10 @@ impl Notice {
 
     pub fn plain(text: impl Into<String>) -> Self {
         Self { tone: Tone::Plain, text: text.into() }
+    }
+
+    pub fn warning(text: impl Into<String>) -> Self {
+        Self { tone: Tone::Warning, text: text.into() }
     }
 
     pub fn bad(text: impl ToString) -> Self {

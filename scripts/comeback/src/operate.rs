@@ -8,6 +8,8 @@ pub mod doctor;
 mod handler_log;
 pub mod mcp;
 pub mod options;
+mod order;
+mod orders;
 mod plot;
 pub mod policy;
 pub mod simulate;
@@ -151,7 +153,7 @@ pub async fn run(
         Operate::Trace(args) => trace::run(args, shell).await,
         Operate::Waiting(args) => waiting::run(args, shell).await,
         Operate::Pause(args) => waiting::pause::pause(args, shell).await,
-        Operate::Resume(args) => waiting::pause::resume(args, shell).await,
+        Operate::Resume(args) => order::terminal::run::<waiting::pause::Resume>(args, shell).await,
         Operate::Doctor(args) => doctor::run(args, shell).await,
         Operate::Attach(args) => attach::run_attach(args, shell).await,
         Operate::Detach(args) => attach::run_detach(args, shell).await,

@@ -102,6 +102,7 @@ impl Shell {
             Tone::Good => Line::of(Style::Good, "✓ ").and(Style::Plain, text),
             Tone::Plain => Line::of(Style::Plain, format!("  {text}")),
             Tone::Faint => Line::of(Style::Faint, format!("  {text}")),
+            Tone::Warning => Line::of(Style::GivenUp, "! ").and(Style::Plain, text),
             Tone::Bad => Line::of(Style::Bad, "✗ ").and(Style::Plain, text),
         };
         self.print(&notices.iter().map(line).collect::<Vec<_>>()).await

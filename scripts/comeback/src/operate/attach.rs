@@ -5,28 +5,28 @@ mod calls;
 mod change;
 mod gather;
 mod options;
+mod order;
 pub mod rules;
 
-use serde_json::json;
+use std::marker::PhantomData;
 
 use crate::{
-    account::function::Function,
     aws::Aws,
     failure::Failure,
-    operate::attach::{
-        options::CommonOptions,
-        rules::{
-            carry_out::carry_out,
-            functions::{attach, detach},
-            order::{Order, QualifiedName, parse},
-            plan::Plan,
-            queues::{attach_queue, detach_queue},
-            refusal::Refusal,
-            steps::{Planned, Step},
+    operate::{
+        attach::{
+            options::CommonOptions,
+            order::{Attach, Detach},
+            rules::{
+                functions::{attach, detach},
+                order::{Order, QualifiedName, parse},
+                queues::{attach_queue, detach_queue},
+                refusal::Refusal,
+            },
         },
+        order::terminal::give,
     },
-    paint::{Line, Style},
-    shell::{Outcome, Shell, confirm},
+    shell::{Outcome, Shell},
 };
 
 #[derive(Debug, clap::Args)]
@@ -72,7 +72,9 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Fai
         let undo = format!("--queue {}", facts.source.name());
         (plan, facts.source.target_name().to_owned(), facts.handler, undo)
     };
-    run(&aws, plan, (&name, &handler), Some(undo), options, shell).await
+    let (handler, undo) = (handler.name().to_owned(), Some(undo));
+    let order = Attach { aws, plan, name, handler, undo, deed: PhantomData };
+    give(order, options.order(), shell).await
 }
 
 pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Failure> {
@@ -86,78 +88,11 @@ pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Fai
         let facts = gather::queue_facts(&aws, source, None, options).await?;
         (detach_queue(&facts)?, facts.source.target_name().to_owned(), facts.handler)
     };
-    run(&aws, plan, (&name, &handler), None, options, shell).await
+    let handler = handler.name().to_owned();
+    let order = Detach { aws, plan, name, handler, undo: None, deed: PhantomData };
+    give(order, options.order(), shell).await
 }
 
 fn full_name((name, qualifier): &QualifiedName) -> String {
     qualifier.as_ref().map_or_else(|| name.clone(), |qualifier| format!("{name}:{qualifier}"))
-}
-
-/// Carries out a plan to attach `name`, or to detach it. `undo` has the arguments of `comeback detach` that undo an
-/// attachment.
-async fn run(
-    aws: &Aws,
-    plan: Plan,
-    (name, handler): (&str, &Function),
-    undo: Option<String>,
-    options: &CommonOptions,
-    shell: &Shell,
-) -> Result<Outcome, Failure> {
-    let (verb, preposition) = if undo.is_some() { ("Attach", "to") } else { ("Detach", "from") };
-    let Plan { queue, steps, warnings, waiting } = plan;
-    if !options.json {
-        let title = format!("{verb} {name} {preposition} {queue} of {}", handler.name());
-        shell.print(&plan_lines(&title, &steps, &warnings)).await?;
-    }
-    if !options.yes && !options.dry_run && !steps.is_empty() {
-        confirm(&format!("{verb} {name}?"))?;
-    }
-    let mut done = Vec::new();
-    let ended = if options.dry_run {
-        Ok(())
-    } else {
-        let note = |planned: &Planned| done.push(planned.what.clone());
-        carry_out(&steps, aws, async |step: &Step| change::change(aws, step).await, note).await
-    };
-    if options.json {
-        let error = ended.as_ref().err().map(ToString::to_string);
-        let document = json!({
-            "function": name, "queue": queue, "plan": steps, "warnings": warnings, "waiting": waiting,
-            "done": done.len(), "error": error,
-        });
-        shell.print_json(&document).await?;
-    } else {
-        let done = done.iter().map(|what| Line::of(Style::Good, "✓ ").and(Style::Plain, what));
-        let waits = (waiting > 0).then(|| {
-            let text = format!(
-                "{queue} still has {waiting} messages, so the permissions and settings that their retries need are kept: run this again when it is empty, or with --now"
-            );
-            Line::of(Style::GivenUp, "! ").and(Style::Plain, text)
-        });
-        shell.print(&done.chain(waits).collect::<Vec<_>>()).await?;
-    }
-    ended.map(|()| Outcome::Success).map_err(|stopped| {
-        let (done, of) = (stopped.done, steps.len());
-        let undo = undo.map(|undo| format!(", or comeback detach {undo} to undo them"));
-        let text = format!(
-            "{stopped}; {done} of {of} steps were carried out: run the same command again to continue{}",
-            undo.unwrap_or_default()
-        );
-        text.into()
-    })
-}
-
-fn plan_lines(title: &str, steps: &[Planned], warnings: &[String]) -> Vec<Line> {
-    let mut lines = vec![Line::of(Style::Strong, title)];
-    for Planned { what, is, becomes, .. } in steps {
-        lines.push(Line::of(Style::Plain, format!("  {what}")));
-        lines.push(Line::of(Style::Faint, format!("    is:      {is}")));
-        lines.push(Line::of(Style::Plain, format!("    will be: {becomes}")));
-    }
-    if steps.is_empty() {
-        lines.push(Line::of(Style::Plain, "  nothing to do"));
-    }
-    let warning = |text: &String| Line::of(Style::GivenUp, "! ").and(Style::Plain, text);
-    lines.extend(warnings.iter().map(warning));
-    lines
 }

@@ -1,5 +1,6 @@
 //! `comeback dead`: lists, redrives, exports and deletes the letters in a dead-letter queue.
 
+mod editor;
 mod export;
 pub mod list;
 pub mod order;
@@ -11,11 +12,14 @@ use clap::Subcommand;
 
 use crate::{
     failure::Failure,
-    operate::dead_letters::{
-        export::ExportArgs,
-        list::ListArgs,
-        order::{OrderArgs, RedriveArgs},
-        show::ShowArgs,
+    operate::{
+        dead_letters::{
+            export::ExportArgs,
+            list::ListArgs,
+            order::{LettersArgs, Purge, Redrive, RedriveArgs},
+            show::ShowArgs,
+        },
+        order::terminal,
     },
     shell::{Outcome, Shell},
 };
@@ -24,8 +28,8 @@ pub async fn run(command: &Dead, shell: &Shell) -> Result<Outcome, Failure> {
     match command {
         Dead::List(args) => list::list(args, shell).await,
         Dead::Show(args) => show::show(args, shell).await,
-        Dead::Redrive(args) => order::redrive(args, shell).await,
-        Dead::Purge(args) => order::purge(args, shell).await,
+        Dead::Redrive(args) => terminal::run::<Redrive>(args, shell).await,
+        Dead::Purge(args) => terminal::run::<Purge>(args, shell).await,
         Dead::Export(args) => export::export(args, shell).await,
     }
 }
@@ -53,5 +57,5 @@ pub enum Dead {
     Export(ExportArgs),
     /// Delete letters for good.
     #[command(after_help = "Example: comeback dead purge --older-than 7d")]
-    Purge(OrderArgs),
+    Purge(LettersArgs),
 }

@@ -3,35 +3,35 @@
 mod calls;
 mod denials;
 pub mod gather;
+pub mod mend;
 mod metrics;
 pub mod rules;
 pub mod shows;
 
-use aws_sdk_dynamodb::types::TimeToLiveSpecification;
-use aws_sdk_lambda::types::FunctionResponseType;
 use clap::builder::PossibleValuesParser;
 use comeback_core::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    account::{fault::Answer, setup::BATCH_SIZE},
-    aws::{Aws, changes, connect::Connection, fault},
+    aws::{Aws, connect::Connection},
     failure::Failure,
-    operate::doctor::{
-        gather::gather,
-        rules::{
-            diagnose,
-            finding::{Examined, Finding, Verdict},
-            fix::{EXPIRES_AT, Fix},
-            kinds, permissions,
+    operate::{
+        doctor::{
+            gather::gather,
+            mend::{Mend, Mended},
+            rules::{
+                diagnose,
+                finding::{Examined, Finding, Verdict},
+                kinds, permissions,
+            },
+            shows::FindingJson,
         },
-        shows::FindingJson,
+        order::{Order as _, terminal::ask},
     },
     paint::{Line, Style},
-    shell::{Outcome, Shell, confirm},
+    shell::{Outcome, Shell},
     typed::not_empty,
-    untrusted,
 };
 
 #[derive(Debug, clap::Args)]
@@ -143,7 +143,15 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let findings = || all.iter().flat_map(|(_, examined)| examined).flat_map(|it| &it.findings);
     let mut mended = Vec::new();
     if args.fix {
-        mended = apply_fixes(args, &aws, findings(), shell).await?;
+        let order = Mend::of(&aws, findings(), &args.connection);
+        if !args.yes && !order.is_empty() {
+            ask::<Mend>(&order.target().unwrap_or_default())?;
+        }
+        let (done, _) = order.carry_out(|_| true).await;
+        if !args.json {
+            shell.print_notices(&order.notices(&done)).await?;
+        }
+        mended = done.0;
     }
     let is_mended = |finding: &Finding| {
         mended.iter().any(|it| it.error.is_none() && Some(&it.fix) == finding.fix.as_ref())
@@ -156,86 +164,4 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
         shell.print(&[shows::summary(findings())]).await?;
     }
     Ok(if is_well { Outcome::Success } else { Outcome::Unsuccessful })
-}
-
-/// A command that was carried out, with the error if it failed.
-#[derive(JsonSchema, Serialize)]
-struct Mended {
-    #[serde(skip)]
-    fix: Fix,
-    command: String,
-    #[schemars(with = "Option<untrusted::Text>")]
-    error: Option<String>,
-}
-
-/// Carries out the automatic commands, each only once.
-async fn apply_fixes<'a>(
-    args: &DoctorArgs,
-    aws: &Aws,
-    findings: impl Iterator<Item = &'a Finding>,
-    shell: &Shell,
-) -> Result<Vec<Mended>, Failure> {
-    let mut fixes: Vec<&Fix> = Vec::new();
-    for fix in findings.filter_map(|finding| finding.fix.as_ref()) {
-        if fix.is_automatic() && !fixes.contains(&fix) {
-            fixes.push(fix);
-        }
-    }
-    if !args.yes && !fixes.is_empty() {
-        let commands = if fixes.len() == 1 { "command" } else { "commands" };
-        confirm(&format!("Carry out {} {commands}?", fixes.len()))?;
-    }
-    let mut all = Vec::new();
-    for fix in fixes {
-        let command = shows::command(fix, &args.connection);
-        let done = carry_out(aws, fix).await;
-        if !args.json {
-            let line = match &done {
-                Ok(()) => Line::of(Style::Good, "✓ ").and(Style::Plain, &command),
-                Err(fault) => Line::of(Style::Bad, "✗ ").and(Style::Plain, fault.to_string()),
-            };
-            shell.print(&[line]).await?;
-        }
-        all.push(Mended {
-            fix: fix.clone(),
-            command,
-            error: done.err().map(|fault| fault.to_string()),
-        });
-    }
-    Ok(all)
-}
-
-/// Carries out an automatic fix. Does nothing for a fix that needs a decision by a person.
-pub async fn carry_out(aws: &Aws, fix: &Fix) -> Answer<()> {
-    match fix {
-        Fix::Mapping { uuid } => {
-            let call = aws.lambda.update_event_source_mapping().uuid(uuid).enabled(true);
-            let call = call.batch_size(i32::try_from(BATCH_SIZE).unwrap_or(i32::MAX));
-            let call = call.maximum_batching_window_in_seconds(0);
-            let call = call.function_response_types(FunctionResponseType::ReportBatchItemFailures);
-            call.send().await.map(drop).map_err(fault("lambda:UpdateEventSourceMapping", uuid))
-        }
-        Fix::Queue { url, attribute, value } => {
-            changes::set_queue_attribute(aws, url, attribute, value).await
-        }
-        Fix::Retries { function, qualifier } => {
-            let call = aws.lambda.update_function_event_invoke_config().function_name(function);
-            let call = call.set_qualifier(qualifier.clone()).maximum_retry_attempts(0);
-            let action = "lambda:UpdateFunctionEventInvokeConfig";
-            call.send().await.map(drop).map_err(fault(action, function))
-        }
-        Fix::Loop { function } => changes::set_loop(aws, function, true).await,
-        Fix::Permission { role, policy, document } => {
-            changes::put_role_policy(aws, role, policy, document).await
-        }
-        Fix::Expiry { table } => {
-            let expiry =
-                TimeToLiveSpecification::builder().enabled(true).attribute_name(EXPIRES_AT);
-            let call = aws.dynamodb.update_time_to_live().table_name(table);
-            // All required members are set.
-            let call = call.set_time_to_live_specification(expiry.build().ok());
-            call.send().await.map(drop).map_err(fault("dynamodb:UpdateTimeToLive", table))
-        }
-        Fix::ByHand(_) => Ok(()),
-    }
 }

@@ -14,7 +14,6 @@ mod refusal;
 mod rules;
 mod server;
 mod tools;
-mod work;
 
 use crate::{
     failure::Failure,

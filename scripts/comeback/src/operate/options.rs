@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Options that select a retry system.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Where")]
 pub struct SystemOptions {
     /// The retry handler, if there are several.
@@ -19,7 +19,7 @@ pub struct SystemOptions {
     pub connection: Connection,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Copy, Debug, clap::Args)]
 pub struct OrderOptions {
     /// Select everything. Without a filter, purge and cancel need it.
     #[arg(long)]
@@ -33,6 +33,13 @@ pub struct OrderOptions {
     /// Print one JSON document instead of text.
     #[arg(long)]
     pub json: bool,
+}
+
+impl OrderOptions {
+    /// Those of an order that a person has confirmed already, after a look at its plan.
+    pub fn confirmed() -> Self {
+        Self { all: true, yes: true, dry_run: false, json: false }
+    }
 }
 
 /// A choice of an option, with its name.

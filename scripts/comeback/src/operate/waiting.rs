@@ -9,13 +9,15 @@ pub mod register;
 pub mod rules;
 
 use clap::Subcommand;
-use comeback_core::claim::Order;
 
 use crate::{
     failure::Failure,
-    operate::waiting::{
-        list::{ListArgs, list},
-        order::{OrderArgs, order},
+    operate::{
+        order::terminal,
+        waiting::{
+            list::{ListArgs, list},
+            order::{Cancel, EventsArgs, RetryNow},
+        },
     },
     shell::{Outcome, Shell},
 };
@@ -23,8 +25,8 @@ use crate::{
 pub async fn run(args: &WaitingArgs, shell: &Shell) -> Result<Outcome, Failure> {
     match &args.action {
         None => list(&args.list, shell).await,
-        Some(Action::RetryNow(args)) => order(Order::Retry, args, shell).await,
-        Some(Action::Cancel(args)) => order(Order::Cancel, args, shell).await,
+        Some(Action::RetryNow(args)) => terminal::run::<RetryNow>(args, shell).await,
+        Some(Action::Cancel(args)) => terminal::run::<Cancel>(args, shell).await,
     }
 }
 
@@ -47,8 +49,8 @@ pub enum Action {
     #[command(
         after_help = "Example: comeback waiting retry-now --function orders --error PaymentError --rate 20"
     )]
-    RetryNow(OrderArgs),
+    RetryNow(EventsArgs),
     /// Give events up. They become dead letters with the reason cancelled.
     #[command(after_help = "Example: comeback waiting cancel --function orders --error BadRequest")]
-    Cancel(OrderArgs),
+    Cancel(EventsArgs),
 }

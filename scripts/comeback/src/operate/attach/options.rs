@@ -1,6 +1,6 @@
 //! Options of `comeback attach` and of `comeback detach`.
 
-use crate::aws::connect::Connection;
+use crate::{aws::connect::Connection, operate::options::OrderOptions};
 
 #[derive(Debug, clap::Args)]
 pub struct CommonOptions {
@@ -18,4 +18,11 @@ pub struct CommonOptions {
     pub json: bool,
     #[command(flatten)]
     pub connection: Connection,
+}
+
+impl CommonOptions {
+    /// How the order is given.
+    pub fn order(&self) -> OrderOptions {
+        OrderOptions { all: false, yes: self.yes, dry_run: self.dry_run, json: self.json }
+    }
 }

@@ -40,7 +40,7 @@ use crate::{
 const RECEIVE_WAIT_SECONDS: i32 = 1;
 
 /// Options that select a dead-letter queue.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Where")]
 pub struct QueueOptions {
     /// The dead-letter queue of this retry handler.
@@ -160,25 +160,32 @@ impl Queue {
     pub fn region(&self) -> &str {
         &self.aws.region
     }
+
+    /// What a look at the letters means for other consumers, and theirs for it.
+    pub fn warnings(&self) -> Vec<String> {
+        let name = self.name();
+        let policy = self.redrive_policy.as_ref().map(|policy| {
+            format!(
+                "{name} has a redrive policy, {policy}: each look at a letter is a receive, and SQS moves letters away after maxReceiveCount receives"
+            )
+        });
+        let hidden = (self.hidden > 0).then(|| {
+            format!(
+                "{} more letters of {name} are hidden: another consumer has received them, or an earlier command was killed. What a killed command has hidden is visible again within {}",
+                count(self.hidden),
+                span(hold(self.letters()).max(WORK_HOLD).as_secs_f64()),
+            )
+        });
+        policy.into_iter().chain(hidden).collect()
+    }
 }
 
 /// Finds the queue, and tells the operator what a look at its letters means.
 pub async fn open(options: &QueueOptions, now: fn() -> Timestamp) -> Result<Queue, Failure> {
     let aws = Aws::connect(&options.connection, now).await?;
     let queue = Queue::find(aws, options).await?;
-    if let Some(policy) = &queue.redrive_policy {
-        eprintln!(
-            "comeback: {} has a redrive policy, {policy}: each look at a letter is a receive, and SQS moves letters away after maxReceiveCount receives",
-            queue.name()
-        );
-    }
-    if queue.hidden > 0 {
-        eprintln!(
-            "comeback: {} more letters of {} are hidden: another consumer has received them, or an earlier command was killed. What a killed command has hidden is visible again within {}",
-            count(queue.hidden),
-            queue.name(),
-            span(hold(queue.letters()).max(WORK_HOLD).as_secs_f64()),
-        );
+    for warning in queue.warnings() {
+        eprintln!("comeback: {warning}");
     }
     Ok(queue)
 }

@@ -1,6 +1,7 @@
 //! One call of a tool: what it may do, and whether it goes on.
 
 use std::{
+    any::Any,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -16,7 +17,6 @@ use crate::{
         options::McpArgs,
         refusal::Refusal,
         rules::plans::{BadToken, Plan, Plans},
-        work::Work,
     },
     typed::Rate,
 };
@@ -34,11 +34,14 @@ pub const SLOW_MAX: Duration = Duration::from_secs(55);
 /// A plan names only so many events that its change takes no longer than this: clients give a call up after a minute.
 const CHANGE_MAX: Duration = Duration::from_secs(40);
 
+/// What a plan keeps for the tool that carries it out. Its type is that of the order's options.
+pub type AnyWork = Box<dyn Any + Send>;
+
 /// What the calls of a server have in common.
 pub struct Session {
     pub args: McpArgs,
     pub now: fn() -> Timestamp,
-    pub plans: Mutex<Plans<Work>>,
+    pub plans: Mutex<Plans<AnyWork>>,
     /// Whether the input has ended, or the program was asked to end.
     pub has_ended: Arc<AtomicBool>,
 }
@@ -137,7 +140,7 @@ impl Call {
     }
 
     /// Keeps a plan, if changes are allowed and it names something. Returns its token, and until when it holds.
-    pub fn keep(&self, plan: Plan<Work>) -> Result<Option<(String, Timestamp)>, Refusal> {
+    pub fn keep(&self, plan: Plan<AnyWork>) -> Result<Option<(String, Timestamp)>, Refusal> {
         if !self.session.args.allow_changes || plan.number == 0 {
             return Ok(None);
         }
@@ -148,7 +151,7 @@ impl Call {
         Ok(Some(plans.keep(plan, (self.session.now)(), random)))
     }
 
-    pub fn take(&self, token: &str, tool: &str) -> Result<Plan<Work>, BadToken> {
+    pub fn take(&self, token: &str, tool: &str) -> Result<Plan<AnyWork>, BadToken> {
         let mut plans = self.session.plans.lock().unwrap_or_else(PoisonError::into_inner);
         plans.take(token, tool, (self.session.now)())
     }

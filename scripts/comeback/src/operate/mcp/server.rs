@@ -32,7 +32,7 @@ use crate::{
         prompts::{self, instructions},
         refusal::Refusal,
         rules::{plans::Plans, texts::untrusted},
-        tools::{Effect, Tool, tools},
+        tools::{Tool, tools},
     },
     shell::{Outcome, Signals},
 };
@@ -103,7 +103,7 @@ impl Server {
     ) -> Result<Value, Refusal> {
         let matches = tool.parse(&request.arguments.unwrap_or_default())?;
         let call = Call::of(Arc::clone(&self.session));
-        let is_reading = tool.effect == Effect::Reads;
+        let is_reading = tool.effect.is_none();
         let Running { changes, reads } = &self.running;
         let runs = Arc::clone(if is_reading { reads } else { changes }).read_owned().await;
         let progress = context.meta.get_progress_token();

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use clap::{ArgMatches, Command};
-use comeback_core::claim::Order;
 use futures_util::future::BoxFuture;
 use rmcp::model::{Tool as Described, ToolAnnotations};
 use schemars::JsonSchema;
@@ -19,10 +18,7 @@ use crate::operate::{
     doctor::{self, DoctorArgs},
     mcp::{
         call::Call,
-        changes::{
-            CANCEL, PAUSE, REDRIVE, RESUME, RETRY_NOW, TokenArgs, hold_back, order, plan_order,
-            plan_pause, plan_redrive, plan_resume, redrive,
-        },
+        changes,
         options::McpArgs,
         refusal::Refusal,
         rules::{
@@ -30,6 +26,8 @@ use crate::operate::{
             texts::{schema, shown},
         },
     },
+    order::{Agent, Effect, Kind, Selects},
+    orders::{Face, each},
     policy::{self, PolicyArgs},
     simulate::{self, SimulateArgs},
     status::{self, StatusArgs},
@@ -37,23 +35,14 @@ use crate::operate::{
     waiting::list::{self as waiting_list, ListArgs as WaitingListArgs},
 };
 
-/// What a tool does to the account.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Effect {
-    Reads,
-    /// Can be undone, and repeating it changes nothing.
-    Holds,
-    /// Invokes functions, or gives events up.
-    Acts,
-}
-
 type Run = Box<
     dyn Fn(ArgMatches, Call) -> BoxFuture<'static, Result<Value, Refusal>> + Send + Sync + 'static,
 >;
 
 pub struct Tool {
     pub name: &'static str,
-    pub effect: Effect,
+    /// What it does to the account, if it isn't a tool that only reads.
+    pub effect: Option<Effect>,
     says: &'static str,
     command: Command,
     /// The options of the command that the tool doesn't take.
@@ -88,7 +77,7 @@ impl Tool {
             run
         };
         let command = A::augment_args(Command::new(name).no_binary_name(true));
-        let (effect, without) = (Effect::Reads, Vec::new());
+        let (effect, without) = (None, Vec::new());
         Self { name, effect, says, command, without, output, run: Box::new(run) }
     }
 
@@ -97,17 +86,18 @@ impl Tool {
     }
 
     fn with_effect(self, effect: Effect) -> Self {
-        Self { effect, ..self }
+        Self { effect: Some(effect), ..self }
     }
 
     /// The tool as clients list it.
     pub fn described(&self) -> Described {
         let input = Arguments::of(&self.command, &self.without).schema();
         let output = self.output.as_object().cloned().unwrap_or_default();
+        let is_repeatable = self.effect.is_none_or(|effect| effect == Effect::Sets);
         let annotations = ToolAnnotations::new()
-            .read_only(self.effect == Effect::Reads)
-            .destructive(self.effect == Effect::Acts)
-            .idempotent(self.effect != Effect::Acts)
+            .read_only(self.effect.is_none())
+            .destructive(!is_repeatable)
+            .idempotent(is_repeatable)
             .open_world(self.name != SIMULATE);
         Described::new(self.name, self.says, Arc::new(input))
             .with_raw_output_schema(Arc::new(output))
@@ -141,9 +131,11 @@ struct Letters {
 /// The tools that a server with these options has.
 pub fn tools(args: &McpArgs) -> Vec<Tool> {
     let mut tools = Vec::from(reading(if args.payload { &[] } else { &["payload"] }));
-    tools.extend(planning());
+    let mut orders = Orders::default();
+    each(&mut orders);
+    tools.extend(orders.planning);
     if args.allow_changes {
-        tools.extend(changing());
+        tools.extend(orders.changing);
     }
     for tool in &mut tools {
         // Otherwise the names and kinds of arguments are not known.
@@ -237,80 +229,22 @@ fn reading(payload: &[&'static str]) -> [Tool; 8] {
     ]
 }
 
-fn planning() -> [Tool; 5] {
-    [
-        Tool::new(
-            "plan_retry_now",
-            "Plan to retry waiting events now (`comeback waiting retry-now --dry-run`). Changes nothing. Use it once \
-             the cause of the failures is mended. Show the plan to the person who asked, then pass its token to \
-             `retry_now`.",
-            |args, call| plan_order(Order::Retry, args, call),
-        ),
-        Tool::new(
-            "plan_cancel",
-            "Plan to give waiting events up (`comeback waiting cancel --dry-run`). Changes nothing. Use it for events \
-             that can never succeed. Show the plan to the person who asked, then pass its token to `cancel`.",
-            |args, call| plan_order(Order::Cancel, args, call),
-        ),
-        Tool::new(
-            "plan_pause",
-            "Plan to hold back all retries of a function or a queue (`comeback pause --dry-run`). Changes nothing. Use \
-             it to keep events where they are while something is mended, then pass its token to `pause`.",
-            plan_pause,
-        ),
-        Tool::new(
-            "plan_resume",
-            "Plan to end a pause (`comeback resume --dry-run`). Changes nothing. Pass its token to `resume`.",
-            plan_resume,
-        ),
-        Tool::new(
-            "plan_redrive",
-            "Plan to bring dead letters back (`comeback dead redrive --dry-run`): their functions are invoked with \
-             the original payloads, and their queues get the original messages. Changes nothing. Use it after \
-             `dead_list`, once the cause is mended, with a filter. Show the plan to the person who asked, then pass \
-             its token to `redrive`.",
-            plan_redrive,
-        )
-        .without(&["to", "set", "edit", "batches"]),
-    ]
+/// The tools for orders: those that plan, and those that carry a plan out.
+#[derive(Default)]
+struct Orders {
+    planning: Vec<Tool>,
+    changing: Vec<Tool>,
 }
 
-fn changing() -> [Tool; 5] {
-    [
-        Tool::new(
-            RETRY_NOW,
-            "Carry out a plan of `plan_retry_now`: its events are retried now, each of which counts as an attempt. \
-             Use it only after the person who asked has agreed to this plan.",
-            |args, call| order(RETRY_NOW, args, call),
-        )
-        .with_effect(Effect::Acts),
-        Tool::new(
-            CANCEL,
-            "Carry out a plan of `plan_cancel`: its events become dead letters with the reason `cancelled`. Use it \
-             only after the person who asked has agreed to this plan.",
-            |args, call| order(CANCEL, args, call),
-        )
-        .with_effect(Effect::Acts),
-        Tool::new(
-            REDRIVE,
-            "Carry out a plan of `plan_redrive`: its letters' functions are invoked, and each letter is deleted once \
-             its event was accepted. Use it only after the person who asked has agreed to this plan.",
-            |args: TokenArgs, call| redrive(args, call),
-        )
-        .with_effect(Effect::Acts),
-        Tool::new(
-            PAUSE,
-            "Carry out a plan of `plan_pause`: the events of the function wait until it is resumed.",
-            |args, call| hold_back(PAUSE, args, call),
-        )
-        .with_effect(Effect::Holds),
-        Tool::new(
-            RESUME,
-            "Carry out a plan of `plan_resume`: the events that were held back come back within 15 minutes.",
-            |args, call| hold_back(RESUME, args, call),
-        )
-        .with_effect(Effect::Holds),
-    ]
+impl Face for Orders {
+    fn order<O: Selects>(&mut self) {
+        let Kind { name, effect, agent: Some(agent), .. } = O::KIND else { return };
+        let Agent { plan, plans, carries_out, without } = agent;
+        let planning = Tool::new(plan, plans, changes::plan::<O>);
+        self.planning.push(planning.without(without));
+        let changing = Tool::new(name, carries_out, changes::carry_out::<O>);
+        self.changing.push(changing.with_effect(effect));
+    }
 }
 
 #[cfg(test)]
@@ -328,11 +262,11 @@ mod tests {
     #[test]
     fn tools_that_change_something_exist_only_if_that_is_allowed() {
         let changes = |tools: &[Tool]| -> Vec<_> {
-            let changes = tools.iter().filter(|tool| tool.effect != Effect::Reads);
+            let changes = tools.iter().filter(|tool| tool.effect.is_some());
             changes.map(|tool| tool.name).collect()
         };
         assert_eq!(changes(&named(false, false)), [""; 0]);
-        let all = [RETRY_NOW, CANCEL, REDRIVE, PAUSE, RESUME];
+        let all = ["retry_now", "cancel", "redrive", "pause", "resume"];
         assert_eq!(changes(&named(true, false)), all);
         for tool in named(true, false) {
             let is_change = all.contains(&tool.name);

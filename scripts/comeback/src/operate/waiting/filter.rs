@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Filters on events. All filters must match. A repeatable filter matches if one of its values does.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub struct Filter {
     #[command(flatten)]
@@ -19,6 +19,11 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Whether every event matches.
+    pub fn is_empty(&self) -> bool {
+        self.selection == Selection::default() && self.due_before.is_none()
+    }
+
     /// The selection, with durations counted from `now`.
     pub fn selection(&self, now: Timestamp) -> Selection {
         let due_before = self.due_before.map(|when| when.after(now));

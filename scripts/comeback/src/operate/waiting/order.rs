@@ -1,31 +1,94 @@
 //! Orders for waiting events: retry them now, or cancel them.
 
-use comeback_core::{Timestamp, claim::Order, register::Entry};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    marker::PhantomData,
+};
+
+use comeback_core::claim::Order as Claimed;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    account::fault::Answer,
+    account::fault::{Answer, Clock as _},
+    aws::connect::Connection,
     failure::Failure,
     filter::NEEDS_ALL,
     notice::Notice,
     operate::{
         options::{OrderOptions, SystemOptions},
+        order::{
+            self, Account, Agent, Choice, Effect, Ended, Found, Go, Kind, Noun, Order, Report,
+            Selects,
+        },
         waiting::{
             filter::Filter,
-            register::{DynamoRegister, open},
+            register::{DynamoRegister, open_in},
             rules::{Partition, Plan, Selection, Tally, carry_out, visit},
         },
     },
-    paint::{Line, Style},
-    shell::{Outcome, Shell, confirm, progress, spinner, uninterrupted},
-    text::events,
     typed::{Rate, rate},
-    untrusted,
 };
 
-#[derive(Debug, clap::Args)]
-pub struct OrderArgs {
+/// The order for events that `comeback waiting retry-now` gives, and that of `comeback waiting cancel`.
+pub type RetryNow = Events<Retried>;
+pub type Cancel = Events<Cancelled>;
+
+/// What the handler does with an event.
+pub trait Deed: Send + Sync + 'static {
+    const ORDER: Claimed;
+    const KIND: Kind;
+}
+
+pub enum Retried {}
+
+impl Deed for Retried {
+    const ORDER: Claimed = Claimed::Retry;
+    const KIND: Kind = Kind {
+        name: "retry_now",
+        title: "Retry {} now",
+        button: "Retry now",
+        noun: Noun::Event,
+        done: "ordered",
+        effect: Effect::Invokes,
+        undo: None,
+        agent: Some(Agent {
+            plan: "plan_retry_now",
+            plans: "Plan to retry waiting events now (`comeback waiting retry-now --dry-run`). Changes nothing. Use it \
+             once the cause of the failures is mended. Show the plan to the person who asked, then pass its token to \
+             `retry_now`.",
+            carries_out: "Carry out a plan of `plan_retry_now`: its events are retried now, each of which counts as an \
+             attempt. Use it only after the person who asked has agreed to this plan.",
+            without: &[],
+        }),
+    };
+}
+
+pub enum Cancelled {}
+
+impl Deed for Cancelled {
+    const ORDER: Claimed = Claimed::Cancel;
+    const KIND: Kind = Kind {
+        name: "cancel",
+        title: "Cancel {}",
+        button: "Cancel",
+        noun: Noun::Event,
+        done: "ordered",
+        effect: Effect::GivesUp,
+        undo: None,
+        agent: Some(Agent {
+            plan: "plan_cancel",
+            plans: "Plan to give waiting events up (`comeback waiting cancel --dry-run`). Changes nothing. Use it for \
+             events that can never succeed. Show the plan to the person who asked, then pass its token to `cancel`.",
+            carries_out: "Carry out a plan of `plan_cancel`: its events become dead letters with the reason \
+             `cancelled`. Use it only after the person who asked has agreed to this plan.",
+            without: &[],
+        }),
+    };
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct EventsArgs {
     /// The most events, such as 20, 0.5/s or 90/m [default: as many as possible].
     #[arg(long, value_name = "NUMBER[/UNIT]", value_parser = rate)]
     pub rate: Option<Rate>,
@@ -43,162 +106,160 @@ pub struct OrderArgs {
     pub system: SystemOptions,
 }
 
-/// Refuses to give everything up, unless somebody said so.
-pub fn refuse_everything(order: Order, selection: &Selection, all: bool) -> Result<(), Failure> {
-    if order == Order::Cancel && !all && *selection == Selection::default() {
-        return Err(NEEDS_ALL.into());
-    }
-    Ok(())
-}
-
 /// Why a waiting event can't be retried with another payload.
 const KEEPS_PAYLOAD: &str = "a waiting event keeps its payload. To change it, give the event up, then redrive its dead letter: \
      `comeback waiting cancel` with these filters, then `comeback dead redrive --reason cancelled` with --set or --edit. \
      Nothing was changed";
 
-/// The document of `--json`.
+/// The document of `--json`: the events to order, and how many of each function or queue were ordered.
 #[derive(JsonSchema, Serialize)]
-pub struct OrderJson {
-    pub handler: String,
-    /// The events to order: how many of each function or queue.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan: Option<Plan>,
-    pub interrupted: bool,
-    #[schemars(with = "Option<untrusted::Text>")]
-    pub error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub done: Option<Tally>,
+pub struct EventsJson {
+    handler: String,
+    #[serde(flatten)]
+    report: Report<Plan, Tally>,
 }
 
 /// The events that an order is about, in the register.
-pub struct Selected {
-    order: Order,
+pub struct Events<D> {
     register: DynamoRegister,
-    pub selection: Selection,
+    selection: Selection,
     parts: Vec<Partition>,
+    rate: Option<Rate>,
+    deed: PhantomData<D>,
 }
 
-impl Selected {
-    pub async fn find(
-        order: Order,
-        selection: Selection,
-        system: &SystemOptions,
-        now: fn() -> Timestamp,
-    ) -> Result<Self, Failure> {
-        if order == Order::Cancel {
-            selection.failures.refuse_everything()?;
-        }
-        let register = open(system, now).await?;
-        let parts = register.parts(&selection.failures.functions).await?;
-        Ok(Self { order, register, selection, parts })
-    }
+impl<D: Deed> Order for Events<D> {
+    type Plan = Plan;
+    type Tally = Tally;
+    type Document = EventsJson;
 
-    /// Visits the events until `visit` returns false. It is called with `None` for an event that is not selected.
-    pub async fn visit(&self, mut visit: impl FnMut(Option<Entry>) -> bool) -> Answer<()> {
-        self::visit(&self.parts, &self.register, |event| {
-            visit(Some(event).filter(|event| self.selection.matches(event)))
+    const KIND: Kind = D::KIND;
+
+    /// An event's key has the request id of its last failure, so it differs once the event has failed again.
+    async fn plan(
+        &mut self,
+        mut found: impl FnMut(Option<Found<'_>>) -> Go + Send,
+    ) -> Answer<Plan> {
+        let mut plan = Plan::default();
+        visit(&self.parts, &self.register, |event| {
+            if !self.selection.matches(&event) {
+                return found(None) == Go::On;
+            }
+            let state = event.order.map_or(String::new(), |order| format!("{order:?}"));
+            let go = found(Some(Found { key: &event.key.to_string(), state: &[&state] }));
+            if go != Go::Stop {
+                plan.count(event);
+            }
+            go == Go::On
         })
-        .await
+        .await?;
+        Ok(plan)
     }
 
-    pub async fn carry_out(
+    async fn carry_out(
         &self,
-        rate: Option<Rate>,
-        goes_on: impl FnMut(&Tally) -> bool,
-    ) -> (Tally, Answer<()>) {
-        let Self { order, register, selection, parts } = self;
-        carry_out(*order, selection, parts, rate, register, goes_on).await
+        goes_on: impl FnMut(&Tally) -> bool + Send,
+    ) -> (Tally, Result<(), Failure>) {
+        let Self { register, selection, parts, rate, .. } = self;
+        let (tally, ended) = carry_out(D::ORDER, selection, parts, *rate, register, goes_on).await;
+        (tally, ended.map_err(Failure::from))
     }
 
-    /// Refuses names that nothing has, once nothing was found by them.
-    pub async fn refuse_unknown(&self) -> Result<(), Failure> {
+    async fn refuse_unknown(&self) -> Result<(), Failure> {
         self.register.refuse_unknown(&self.selection.failures.functions).await
     }
 
-    pub fn document(&self, plan: Option<Plan>) -> OrderJson {
+    fn place(&self) -> String {
+        self.register.place()
+    }
+
+    fn plan_notices(&self, plan: &Plan) -> Vec<Notice> {
+        plan.notices(D::ORDER)
+    }
+
+    fn notices(&self, tally: &Tally) -> Vec<Notice> {
+        tally.notices(D::ORDER)
+    }
+
+    fn document(&self, plan: Option<Plan>, ended: Option<Ended<Tally>>) -> EventsJson {
         let handler = self.register.handler().to_owned();
-        OrderJson { handler, plan, interrupted: false, error: None, done: None }
+        EventsJson { handler, report: Report::of(plan, ended) }
     }
 }
 
-pub async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let OrderOptions { all, yes, dry_run, json: is_json } = args.options;
-    if args.edit || !args.set.is_empty() {
-        return Err(KEEPS_PAYLOAD.into());
+impl<D: Deed> Selects for Events<D> {
+    type Args = EventsArgs;
+
+    fn options(args: &mut EventsArgs) -> OrderOptions {
+        args.options
     }
-    let selection = args.filter.selection((shell.now)());
-    refuse_everything(order, &selection, all)?;
-    let selected = Selected::find(order, selection, &args.system, shell.now).await?;
-    let goes_on = uninterrupted()?;
-    let mut plan = None;
-    if !yes || dry_run {
-        let mut planned = Plan::default();
-        let spinner = spinner("events read");
-        let visited = selected.visit(|event| {
-            spinner.inc(1);
-            if let Some(event) = event {
-                planned.count(event);
+
+    fn connection(args: &mut EventsArgs) -> &mut Connection {
+        &mut args.system.connection
+    }
+
+    fn rate(args: &mut EventsArgs) -> Option<&mut Option<Rate>> {
+        Some(&mut args.rate)
+    }
+
+    fn chosen(choice: Choice) -> EventsArgs {
+        let Choice { ids, failures, handler, .. } = choice;
+        let selection = Selection { ids, failures, ..Selection::default() };
+        EventsArgs {
+            rate: None,
+            edit: false,
+            set: Vec::new(),
+            options: OrderOptions::confirmed(),
+            filter: Filter { selection, due_before: None },
+            system: SystemOptions { handler, connection: Connection::default() },
+        }
+    }
+
+    fn check(args: &mut EventsArgs) -> Result<(), Failure> {
+        if args.edit || !args.set.is_empty() {
+            return Err(KEEPS_PAYLOAD.into());
+        }
+        if D::ORDER == Claimed::Cancel {
+            if !args.options.all && args.filter.is_empty() {
+                return Err(NEEDS_ALL.into());
             }
-            goes_on()
-        });
-        visited.await?;
-        spinner.finish_and_clear();
-        if !goes_on() {
-            return Ok(Outcome::Interrupted);
+            args.filter.selection.failures.refuse_everything()?;
         }
-        plan = Some(planned);
+        Ok(())
     }
-    let planned = plan.as_ref().map_or(0, Plan::all);
-    if plan.is_some() && planned == 0 {
-        selected.refuse_unknown().await?;
+
+    async fn open(args: EventsArgs, account: Account) -> Result<Self, Failure> {
+        let selection = args.filter.selection(account.aws.now());
+        let register = open_in(account, &args.system).await?;
+        let parts = register.parts(&selection.failures.functions).await?;
+        Ok(Self { register, selection, parts, rate: args.rate, deed: PhantomData })
     }
-    let mut document = selected.document(plan);
-    if let Some(plan) = &document.plan {
-        if !is_json {
-            shell.print(&[Line::of(Style::Strong, selected.register.place())]).await?;
-            shell.print_notices(&plan.notices(order)).await?;
-        }
-        if dry_run || planned == 0 {
-            if is_json {
-                shell.print_json(&document).await?;
-            }
-            return Ok(Outcome::Success);
-        }
-        confirm(&match order {
-            Order::Retry => format!("Retry {} now?", events(planned)),
-            Order::Cancel => format!("Give up {}?", events(planned)),
-        })?;
+
+    fn only(&mut self, keys: BTreeSet<String>) {
+        self.selection.named = Some(keys);
     }
-    let bar = if planned > 0 { progress(planned, "ordered") } else { spinner("ordered") };
-    let carried_out = selected.carry_out(args.rate, |tally| {
-        bar.set_position(tally.ordered());
-        goes_on()
-    });
-    let (tally, ended) = carried_out.await;
-    bar.finish_and_clear();
-    let is_stuck = tally.failed + tally.not_shown > 0;
-    if tally.tried() == 0 && goes_on() {
-        selected.refuse_unknown().await?;
+}
+
+impl order::Plan for Plan {
+    fn number(&self) -> u64 {
+        self.all()
     }
-    if is_json {
-        document.interrupted = !goes_on();
-        document.error = ended.as_ref().err().map(ToString::to_string);
-        document.done = Some(tally);
-        shell.print_json(&document).await?;
-    } else {
-        let mut notices = tally.notices(order);
-        if !goes_on() {
-            notices.push(Notice::stopped(&match planned.saturating_sub(tally.tried()) {
-                0 => "an unknown number of events".to_owned(),
-                left => events(left),
-            }));
-        }
-        shell.print_notices(&notices).await?;
+
+    fn targets(&self) -> Option<&BTreeMap<String, u64>> {
+        Some(&self.events)
     }
-    ended?;
-    Ok(match () {
-        () if !goes_on() => Outcome::Interrupted,
-        () if is_stuck => Outcome::Unsuccessful,
-        () => Outcome::Success,
-    })
+}
+
+impl order::Tally for Tally {
+    fn done(&self) -> u64 {
+        self.ordered()
+    }
+
+    fn tried(&self) -> u64 {
+        self.ordered() + self.too_late + self.failed
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.failed + self.not_shown > 0
+    }
 }

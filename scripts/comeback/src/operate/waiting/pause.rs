@@ -1,28 +1,44 @@
 //! `comeback pause` and `resume`: hold back the retries of a function or a queue, and list what is paused.
 
+use std::{collections::BTreeSet, marker::PhantomData};
+
 use comeback_core::{Timestamp, time::rfc3339};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    account::names::target_name,
+    account::{
+        fault::{Answer, Clock as _},
+        names::target_name,
+    },
+    aws::connect::Connection,
     failure::Failure,
+    notice::Notice,
     operate::{
-        options::SystemOptions,
+        options::{OrderOptions, SystemOptions},
+        order::{
+            self, Account, Agent, Choice, Effect, Ended, Found, Go, Kind, Noun, Order, Selects,
+            terminal,
+        },
         waiting::{
-            register::{DynamoRegister, open},
-            rules::pauses::{Pause, pause_done},
+            register::{DynamoRegister, open, open_in},
+            rules::pauses::{self, pause_done},
         },
     },
     paint::{Line, Style},
-    shell::{Outcome, Shell, confirm},
+    shell::{Outcome, Shell},
     tables::table,
     text::counted,
     typed::not_empty,
+    untrusted,
 };
 
-#[derive(Debug, clap::Args)]
+/// The order that `comeback pause` gives, and that of `comeback resume`.
+pub type Pause = Hold<Paused>;
+pub type Resume = Hold<Resumed>;
+
+#[derive(Clone, Debug, clap::Args)]
 pub struct PauseArgs {
     /// The function or the queue, such as sqs:imports, by its name or ARN. With a version or an alias, only that one;
     /// without, all that are attached. Without a function, all pauses are listed.
@@ -32,7 +48,7 @@ pub struct PauseArgs {
     pub options: PauseOptions,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct ResumeArgs {
     /// The function or the queue, such as sqs:imports, by its name or ARN. With a version or an alias, only that one;
     /// without, all that are attached or paused.
@@ -42,7 +58,7 @@ pub struct ResumeArgs {
     pub options: PauseOptions,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct PauseOptions {
     /// Do not ask.
     #[arg(long)]
@@ -59,113 +75,283 @@ pub struct PauseOptions {
 
 pub async fn pause(args: &PauseArgs, shell: &Shell) -> Result<Outcome, Failure> {
     match &args.function {
-        Some(function) => hold_back(function, &args.options, true, shell).await,
+        Some(_) => terminal::run::<Pause>(args, shell).await,
         None => list_pauses(&args.options, shell).await,
     }
 }
 
-pub async fn resume(args: &ResumeArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    hold_back(&args.function, &args.options, false, shell).await
+/// What is done with a function or a queue.
+pub trait Deed: Send + Sync + 'static {
+    type Args: clap::Args + Clone + Send + Sync + 'static;
+    const KIND: Kind;
+    const IS_PAUSE: bool;
+
+    fn function(args: &Self::Args) -> Option<&str>;
+
+    fn options(args: &mut Self::Args) -> &mut PauseOptions;
+
+    fn chosen(function: String, options: PauseOptions) -> Self::Args;
+}
+
+pub enum Paused {}
+
+impl Deed for Paused {
+    type Args = PauseArgs;
+    const IS_PAUSE: bool = true;
+    const KIND: Kind = Kind {
+        name: "pause",
+        title: "Pause {}",
+        button: "Pause",
+        noun: Noun::Target,
+        done: "paused",
+        effect: Effect::Sets,
+        undo: Some("resume"),
+        agent: Some(Agent {
+            plan: "plan_pause",
+            plans: "Plan to hold back all retries of a function or a queue (`comeback pause --dry-run`). Changes \
+             nothing. Use it to keep events where they are while something is mended, then pass its token to `pause`.",
+            carries_out: "Carry out a plan of `plan_pause`: the events of the function wait until it is resumed.",
+            without: &[],
+        }),
+    };
+
+    fn function(args: &PauseArgs) -> Option<&str> {
+        args.function.as_deref()
+    }
+
+    fn options(args: &mut PauseArgs) -> &mut PauseOptions {
+        &mut args.options
+    }
+
+    fn chosen(function: String, options: PauseOptions) -> PauseArgs {
+        PauseArgs { function: Some(function), options }
+    }
+}
+
+pub enum Resumed {}
+
+impl Deed for Resumed {
+    type Args = ResumeArgs;
+    const IS_PAUSE: bool = false;
+    const KIND: Kind = Kind {
+        name: "resume",
+        title: "Resume {}",
+        button: "Resume",
+        noun: Noun::Target,
+        done: "resumed",
+        effect: Effect::Sets,
+        undo: Some("pause"),
+        agent: Some(Agent {
+            plan: "plan_resume",
+            plans: "Plan to end a pause (`comeback resume --dry-run`). Changes nothing. Pass its token to `resume`.",
+            carries_out: "Carry out a plan of `plan_resume`: the events that were held back come back within 15 \
+             minutes.",
+            without: &[],
+        }),
+    };
+
+    fn function(args: &ResumeArgs) -> Option<&str> {
+        Some(&args.function)
+    }
+
+    fn options(args: &mut ResumeArgs) -> &mut PauseOptions {
+        &mut args.options
+    }
+
+    fn chosen(function: String, options: PauseOptions) -> ResumeArgs {
+        ResumeArgs { function, options }
+    }
 }
 
 /// The document of `--json`.
 #[derive(JsonSchema, Serialize)]
-pub struct HeldJson {
+pub struct HoldJson {
     handler: String,
     /// The ARNs of the functions, which have qualifiers, or of the queue.
     functions: Vec<String>,
     /// Since when they are paused now; null after `resume`, and where nothing was done.
     paused_at: Option<String>,
+    /// Why others of them were left as they are.
+    #[schemars(with = "Option<untrusted::Text>")]
+    error: Option<String>,
 }
 
 /// What to pause or to resume.
-pub struct Held {
+pub struct Hold<D> {
     register: DynamoRegister,
-    /// Each target, with the time since when it is paused.
-    pub targets: Vec<(String, Option<Timestamp>)>,
+    /// The function or the queue, as the operator has named it.
+    name: String,
+    targets: Vec<String>,
+    deed: PhantomData<D>,
 }
 
-impl Held {
-    pub async fn find(
-        function: &str,
-        system: &SystemOptions,
-        is_pause: bool,
-        now: fn() -> Timestamp,
-    ) -> Result<Self, Failure> {
-        let register = open(system, now).await?;
-        let names = if is_pause {
-            register.to_pause(function).await?
-        } else {
-            register.to_resume(function, &register.pauses().await?).await?
-        };
-        let mut targets = Vec::new();
-        for target in names {
-            let paused_at = register.paused_at(&target).await?;
-            targets.push((target, paused_at));
+/// Each target, with the time since when it is paused.
+#[derive(Debug, Default)]
+pub struct States(Vec<(String, Option<Timestamp>)>);
+
+/// How many targets were paused, and since when, or resumed.
+#[derive(Debug, Default)]
+pub struct Held {
+    targets: u64,
+    since: Option<Timestamp>,
+}
+
+impl<D: Deed> Order for Hold<D> {
+    type Plan = States;
+    type Tally = Held;
+    type Document = HoldJson;
+
+    const KIND: Kind = D::KIND;
+
+    async fn plan(
+        &mut self,
+        mut found: impl FnMut(Option<Found<'_>>) -> Go + Send,
+    ) -> Answer<States> {
+        let mut states = States::default();
+        for target in &self.targets {
+            let since = self.register.paused_at(target).await?;
+            let go =
+                found(Some(Found { key: target, state: &[&since.map_or(String::new(), rfc3339)] }));
+            if go != Go::Stop {
+                states.0.push((target.clone(), since));
+            }
+            if go != Go::On {
+                break;
+            }
         }
-        Ok(Self { register, targets })
+        Ok(states)
     }
 
-    /// Pauses the targets, or resumes them if `since` is None.
-    pub async fn hold_back(&self, since: Option<Timestamp>) -> Result<(), Failure> {
-        for (target, _) in &self.targets {
-            self.register.pause(target, since).await?;
+    async fn carry_out(
+        &self,
+        mut goes_on: impl FnMut(&Held) -> bool + Send,
+    ) -> (Held, Result<(), Failure>) {
+        let since = D::IS_PAUSE.then(|| self.register.now());
+        let mut held = Held { targets: 0, since };
+        for target in &self.targets {
+            if let Err(fault) = self.register.pause(target, since).await {
+                return (held, Err(fault.into()));
+            }
+            held.targets += 1;
+            if !goes_on(&held) {
+                break;
+            }
+        }
+        (held, Ok(()))
+    }
+
+    fn place(&self) -> String {
+        self.register.place()
+    }
+
+    fn target(&self) -> Option<String> {
+        Some(target_name(&self.name).into_owned())
+    }
+
+    fn needs_plan(&self) -> bool {
+        true
+    }
+
+    fn plan_notices(&self, States(states): &States) -> Vec<Notice> {
+        let states = states.iter().map(|(target, since)| {
+            let state =
+                since.map_or("not paused".to_owned(), |at| format!("paused since {}", rfc3339(at)));
+            Notice::plain(format!("{}: {state}", target_name(target)))
+        });
+        let means = if D::IS_PAUSE {
+            "events that are due wait until it is resumed; their age still grows, and retry-now is not held back"
+        } else {
+            "the events that were held back come back within 15 minutes"
+        };
+        states.chain([Notice::plain(means)]).collect()
+    }
+
+    fn notices(&self, held: &Held) -> Vec<Notice> {
+        if held.targets == 0 {
+            return vec![Notice::nothing_done()];
+        }
+        vec![Notice::good(pause_done(&target_name(&self.name), D::IS_PAUSE))]
+    }
+
+    fn document(&self, _: Option<States>, ended: Option<Ended<Held>>) -> HoldJson {
+        let handler = self.register.handler().to_owned();
+        let Some(Ended { tally, error, .. }) = ended else {
+            let functions = self.targets.clone();
+            return HoldJson { handler, functions, paused_at: None, error: None };
+        };
+        let done = self.targets.iter().take(tally.targets as usize);
+        let paused_at = tally.since.filter(|_| tally.targets > 0).map(rfc3339);
+        HoldJson { handler, functions: done.cloned().collect(), paused_at, error }
+    }
+}
+
+impl<D: Deed> Selects for Hold<D> {
+    type Args = D::Args;
+
+    fn options(args: &mut D::Args) -> OrderOptions {
+        let PauseOptions { yes, dry_run, json, .. } = *D::options(args);
+        OrderOptions { all: false, yes, dry_run, json }
+    }
+
+    fn connection(args: &mut D::Args) -> &mut Connection {
+        &mut D::options(args).system.connection
+    }
+
+    fn chosen(choice: Choice) -> D::Args {
+        let function = choice.failures.functions.into_iter().next().unwrap_or_default();
+        let system = SystemOptions { handler: choice.handler, connection: Connection::default() };
+        D::chosen(function, PauseOptions { yes: true, dry_run: false, json: false, system })
+    }
+
+    fn check(args: &mut D::Args) -> Result<(), Failure> {
+        if D::function(args).is_none() {
+            return Err("expected the name of a function or a queue, got none".into());
         }
         Ok(())
     }
 
-    pub fn document(&self, since: Option<Timestamp>) -> HeldJson {
-        HeldJson {
-            handler: self.register.handler().to_owned(),
-            functions: self.targets.iter().map(|(target, _)| target.clone()).collect(),
-            paused_at: since.map(rfc3339),
-        }
+    async fn open(mut args: D::Args, account: Account) -> Result<Self, Failure> {
+        let name = D::function(&args).unwrap_or_default().to_owned();
+        let register = open_in(account, &D::options(&mut args).system).await?;
+        let targets = if D::IS_PAUSE {
+            register.to_pause(&name).await?
+        } else {
+            register.to_resume(&name, &register.pauses().await?).await?
+        };
+        Ok(Self { register, name, targets, deed: PhantomData })
+    }
+
+    fn only(&mut self, keys: BTreeSet<String>) {
+        self.targets.retain(|target| keys.contains(target));
     }
 }
 
-async fn hold_back(
-    function: &str,
-    options: &PauseOptions,
-    is_pause: bool,
-    shell: &Shell,
-) -> Result<Outcome, Failure> {
-    let held = Held::find(function, &options.system, is_pause, shell.now).await?;
-    let mut lines = vec![Line::of(Style::Strong, held.register.place())];
-    for (target, paused_at) in &held.targets {
-        let state =
-            paused_at.map_or("not paused".to_owned(), |at| format!("paused since {}", rfc3339(at)));
-        let text = format!("  {}: {state}", target_name(target));
-        lines.push(Line::of(Style::Plain, text));
+impl order::Plan for States {
+    fn number(&self) -> u64 {
+        self.0.len() as u64
     }
-    if !options.json {
-        shell.print(&lines).await?;
+}
+
+impl order::Tally for Held {
+    fn done(&self) -> u64 {
+        self.targets
     }
-    if options.dry_run {
-        if options.json {
-            shell.print_json(&held.document(None)).await?;
-        }
-        return Ok(Outcome::Success);
+
+    fn tried(&self) -> u64 {
+        self.targets
     }
-    if !options.yes {
-        let what = if is_pause { "Hold back the retries of" } else { "Resume the retries of" };
-        confirm(&format!("{what} {function}?"))?;
+
+    fn is_stuck(&self) -> bool {
+        false
     }
-    let since = is_pause.then(|| (shell.now)());
-    held.hold_back(since).await?;
-    if options.json {
-        shell.print_json(&held.document(since)).await?;
-    } else {
-        let text = pause_done(function, is_pause);
-        shell.print(&[Line::of(Style::Good, "✓ ").and(Style::Plain, text)]).await?;
-    }
-    Ok(Outcome::Success)
 }
 
 async fn list_pauses(options: &PauseOptions, shell: &Shell) -> Result<Outcome, Failure> {
     let register = open(&options.system, shell.now).await?;
     let pauses = register.pauses().await?;
     if options.json {
-        let pause = |it: &Pause| json!({ "function": it.target, "paused_at": rfc3339(it.since) });
+        let pause =
+            |it: &pauses::Pause| json!({ "function": it.target, "paused_at": rfc3339(it.since) });
         let pauses: Vec<_> = pauses.iter().map(pause).collect();
         let document = json!({ "handler": register.handler(), "pauses": pauses });
         shell.print_json(&document).await?;
@@ -175,7 +361,8 @@ async fn list_pauses(options: &PauseOptions, shell: &Shell) -> Result<Outcome, F
     let mut lines = vec![Line::of(Style::Strong, format!("{number} at {}", register.place()))];
     if !pauses.is_empty() {
         let header = ["function", "paused since"].map(str::to_owned);
-        let row = |it: &Pause| vec![target_name(&it.target).into_owned(), rfc3339(it.since)];
+        let row =
+            |it: &pauses::Pause| vec![target_name(&it.target).into_owned(), rfc3339(it.since)];
         let rows: Vec<_> = pauses.iter().map(row).collect();
         lines.extend(table(&header, &rows, shell.width()));
     }

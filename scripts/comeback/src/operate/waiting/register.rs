@@ -26,11 +26,13 @@ use crate::{
     account::{
         fault::{Answer, Clock, Fault},
         function::Function,
+        handlers::only,
     },
     aws::{Aws, attached::qualified, changes, fault, reads::functions},
     failure::Failure,
     operate::{
         options::{SystemOptions, find, refuse_unknown},
+        order::Account,
         waiting::rules::{
             Page, Partition, Register,
             pauses::{Known, NotKnown, Pause, to_pause, to_resume, unqualified},
@@ -213,6 +215,16 @@ pub async fn open(
     now: fn() -> Timestamp,
 ) -> Result<DynamoRegister, Failure> {
     let (aws, handler) = find(options, now).await?;
+    DynamoRegister::of(handler, aws)
+}
+
+/// The register of the account's retry handler, where an order is given.
+pub async fn open_in(account: Account, options: &SystemOptions) -> Result<DynamoRegister, Failure> {
+    let Account { aws, handler } = account;
+    let handler = match handler {
+        Some(handler) => handler,
+        None => only(&functions(&aws).await?, options.handler.as_deref())?,
+    };
     DynamoRegister::of(handler, aws)
 }
 

@@ -1,13 +1,15 @@
-//! Commands from the page: the page that asks for confirmation with a plan, and the job that carries the command out.
-//! Every page shows the jobs that run or have just ended.
+//! The page as a face of orders: the page that asks for confirmation with a plan, and the job that carries the order
+//! out. Every page shows the jobs that run or have just ended.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use comeback_core::{Timestamp, claim::Order, time::between};
+use comeback_core::{Timestamp, time::between};
+use futures_util::future::{BoxFuture, FutureExt as _};
 use maud::{Markup, html};
+use tokio::sync::MutexGuard;
 
 use super::{
-    html::{ID_MAX, Params, Untrusted, csrf, visible_json},
+    html::{Params, Untrusted, csrf, visible_json},
     jobs::{Job, uncancelled},
     letters,
     live::{Live, Shared},
@@ -19,27 +21,13 @@ use crate::{
     failure::Failure,
     notice::{Notice, Tone},
     operate::{
-        dead_letters::{
-            rules as dead_letters,
-            rules::{Action, Plan, look, reasons},
-        },
-        waiting::{
-            rules as waiting,
-            rules::{pauses::pause_done, visit},
-        },
+        dead_letters::rules::reasons,
+        order::{Choice, Effect, Go, Kind, Noun, Plan as _, Selects, Tally as _},
+        orders::{Face, each},
     },
-    text::{count, counted, shortened},
+    text::count,
     typed::{nearest, not_empty},
 };
-
-/// The number of batches of dead letters to redrive concurrently.
-const BATCHES: usize = 4;
-
-enum Command {
-    Events(Order, waiting::Selection),
-    Letters(dead_letters::Order),
-    Pause { target: String, is_pause: bool },
-}
 
 /// Why a text is not JSON, in words that a person can act on.
 pub fn check_json(text: &str) -> Result<(), String> {
@@ -52,42 +40,105 @@ pub fn check_json(text: &str) -> Result<(), String> {
     })
 }
 
-fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
-    let events = || waiting::Selection {
-        ids: params.list("id"),
-        failures: letters::failures(params),
-        due_before: None,
-        named: None,
-    };
-    let letters = |action| dead_letters::Order {
-        selection: letters::selection(params),
-        given_at: (live.now)(),
-        action,
-        policies: Vec::new(),
-    };
-    let target = || params.text("function").unwrap_or_default();
-    check_filters(live, params)?;
-    let command = match params.get("do") {
-        Some("retry") => Command::Events(Order::Retry, events()),
-        Some("cancel") => Command::Events(Order::Cancel, events()),
-        Some("pause") => Command::Pause { target: target(), is_pause: true },
-        Some("resume") => Command::Pause { target: target(), is_pause: false },
-        Some("purge") => Command::Letters(letters(Action::Purge)),
-        Some("redrive") => {
-            // Browsers send line breaks as CR LF.
-            let payload = params.get("payload").map(|payload| payload.replace("\r\n", "\n"));
-            payload.as_deref().map_or(Ok(()), check_json)?;
-            Command::Letters(letters(Action::Redrive { to: None, set: Vec::new(), payload }))
+/// The number of items that an order would change, and the lines of its plan.
+type Planned = (u64, Vec<Notice>);
+
+type Work<T> = BoxFuture<'static, Result<T, Failure>>;
+
+/// What the page knows of an order. Its functions are those of its type.
+#[derive(Clone, Copy)]
+struct Known {
+    kind: &'static Kind,
+    check: fn(Choice) -> Result<(), Failure>,
+    plan: fn(Shared, Choice) -> Work<Planned>,
+    carry_out: fn(Shared, Choice, u64) -> Work<Vec<Notice>>,
+}
+
+impl Known {
+    fn of<O: Selects>() -> Self {
+        Self {
+            kind: const { &O::KIND },
+            check: |choice| O::check(&mut O::chosen(choice)),
+            plan: |live, choice| plan::<O>(live, choice).boxed(),
+            carry_out: |live, choice, job| carry_out::<O>(live, choice, job).boxed(),
         }
-        other => {
-            let expected = "expected retry, cancel, pause, resume, redrive or purge for `do`";
-            return Err(format!("{expected}, got '{}'", other.unwrap_or_default()).into());
-        }
-    };
-    if command.is_danger() {
-        letters::failures(params).refuse_everything()?;
     }
-    Ok(command)
+}
+
+#[derive(Default)]
+struct All(Vec<Known>);
+
+impl Face for All {
+    fn order<O: Selects>(&mut self) {
+        self.0.push(Known::of::<O>());
+    }
+}
+
+fn all() -> Vec<Known> {
+    let mut all = All::default();
+    each(&mut all);
+    all.0
+}
+
+/// An order that was given on the page.
+struct Given {
+    order: Known,
+    choice: Choice,
+}
+
+fn given(live: &Live, params: &Params) -> Result<Given, Failure> {
+    check_filters(live, params)?;
+    let wanted = params.get("do").unwrap_or_default();
+    let all = all();
+    let order = all.iter().find(|known| known.kind.name == wanted).copied().ok_or_else(|| {
+        let names = all.iter().map(|known| known.kind.name).collect::<Vec<_>>().join(", ");
+        format!("expected one of {names} for `do`, got '{wanted}'")
+    })?;
+    // Browsers send line breaks as CR LF.
+    let payload = params.get("payload").map(|payload| payload.replace("\r\n", "\n"));
+    payload.as_deref().map_or(Ok(()), check_json)?;
+    let choice = Choice {
+        ids: params.list("id"),
+        reasons: params.list("reason"),
+        failures: letters::failures(params),
+        payload,
+        handler: live.cloud()?.handler.clone(),
+    };
+    (order.check)(choice.clone())?;
+    Ok(Given { order, choice })
+}
+
+impl Given {
+    /// What the order does to this number of items, which it names if it is for a single one.
+    fn title(&self, number: u64) -> String {
+        let Self { order: Known { kind, .. }, choice } = self;
+        kind.title(&match kind.noun {
+            Noun::Target | Noun::Step => target_name(self.target()).into_owned(),
+            Noun::Event | Noun::Letter => kind.items(&choice.ids, number),
+        })
+    }
+
+    fn target(&self) -> &str {
+        self.choice.failures.functions.first().map_or("", String::as_str)
+    }
+
+    fn is_danger(&self) -> bool {
+        self.order.kind.effect == Effect::GivesUp
+    }
+
+    fn back(&self) -> String {
+        match (self.order.kind.noun, &*self.choice.ids) {
+            (Noun::Event, [id]) => super::events::path(id),
+            (Noun::Event, _) => "/events".to_owned(),
+            (Noun::Letter, _) => "/dead".to_owned(),
+            (Noun::Target | Noun::Step, _) => "/".to_owned(),
+        }
+    }
+
+    fn undo(&self) -> Option<Params> {
+        let undo = self.order.kind.undo?;
+        Some(Params::default().with("do", undo).with("function", self.target()))
+    }
 }
 
 /// Refuses filters that can only be slips: without a value, with a reason that no letter has, or a selection of
@@ -114,105 +165,22 @@ fn check_filters(live: &Live, params: &Params) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Command {
-    /// What the command does to this number of items, which it names if it is for a single one.
-    fn title(&self, number: u64) -> String {
-        let named = |ids: &[String], one: &str| match ids {
-            [id] => format!("{one} {}", shortened(id, ID_MAX)),
-            _ => counted(number, one),
-        };
-        match self {
-            Self::Events(order, waiting::Selection { ids, .. }) => {
-                let events = named(ids, "event");
-                match order {
-                    Order::Retry => format!("Retry {events} now"),
-                    Order::Cancel => format!("Cancel {events}"),
-                }
-            }
-            Self::Letters(dead_letters::Order { selection, action, .. }) => {
-                let letters = named(&selection.ids, "dead letter");
-                let what = if *action == Action::Purge { "Delete" } else { "Redrive" };
-                format!("{what} {letters}")
-            }
-            Self::Pause { target, is_pause: true } => format!("Pause {}", target_name(target)),
-            Self::Pause { target, .. } => format!("Resume {}", target_name(target)),
-        }
-    }
-
-    /// Whether the command can't be undone, and no event comes back because of it.
-    fn is_danger(&self) -> bool {
-        match self {
-            Self::Events(order, _) => *order == Order::Cancel,
-            Self::Letters(order) => order.action == Action::Purge,
-            Self::Pause { .. } => false,
-        }
-    }
-
-    fn back(&self) -> String {
-        match self {
-            Self::Events(_, waiting::Selection { ids, .. }) => match &**ids {
-                [id] => super::events::path(id),
-                _ => "/events".to_owned(),
-            },
-            Self::Letters(_) => "/dead".to_owned(),
-            Self::Pause { .. } => "/".to_owned(),
-        }
-    }
+async fn plan<O: Selects>(live: Shared, choice: Choice) -> Result<Planned, Failure> {
+    let _turn = turn::<O>(&live).await;
+    let mut order = O::open(O::chosen(choice), live.account()?).await?;
+    let plan = order.plan(|_| if live.is_ending() { Go::Stop } else { Go::On }).await?;
+    let refused = plan.targets().filter(|_| O::KIND.effect == Effect::Invokes);
+    let refused = refused.and_then(|targets| refused_of(&live, targets));
+    Ok((plan.number(), order.plan_notices(&plan).into_iter().chain(refused).collect()))
 }
 
-/// The number of items that a command would affect, and the lines of its plan.
-async fn plan(live: &Live, command: &Command) -> Result<(u64, Vec<Notice>), Failure> {
-    match command {
-        Command::Events(order, selection) => {
-            let register = live.register()?;
-            let parts = register.parts(&selection.failures.functions).await?;
-            let mut plan = waiting::Plan::default();
-            visit(&parts, &register, |event| {
-                if selection.matches(&event) {
-                    plan.count(event);
-                }
-                true
-            })
-            .await?;
-            let refused = refused(live, &plan.events).filter(|_| *order == Order::Retry);
-            Ok((plan.all(), plan.notices(*order).into_iter().chain(refused).collect()))
-        }
-        Command::Letters(order) => {
-            let _turn = live.letters.lock().await;
-            let queue = live.dead_letters().await?;
-            let policies = queue.policies_for(&order.action).await?;
-            let order = dead_letters::Order { policies, ..order.clone() };
-            let mut plan = Plan::default();
-            look(&queue, queue.letters(), |letter| {
-                plan.count(&order.step(&letter, order.given_at));
-                !live.is_ending()
-            })
-            .await?;
-            let refused = refused(live, &plan.redrive);
-            Ok((plan.letters(), plan.notices().into_iter().chain(refused).collect()))
-        }
-        Command::Pause { target, is_pause } => {
-            // Fails if there is no register, which a pause needs, and if nothing has this name.
-            pauses(live, target, *is_pause).await?;
-            let name = target_name(target);
-            Ok((
-                1,
-                vec![Notice::plain(if *is_pause {
-                    format!(
-                        "Events of {name} keep waiting when they are due, until you resume it. No attempt \
-                        is counted, but their age still grows. \"Retry now\" retries events in spite of \
-                        the pause."
-                    )
-                } else {
-                    format!("The events of {name} that were held back come back within 15 minutes.")
-                })],
-            ))
-        }
-    }
+/// Only one order at a time reads the dead letters: those that it has received are hidden from the others.
+async fn turn<O: Selects>(live: &Live) -> Option<MutexGuard<'_, ()>> {
+    if O::KIND.noun == Noun::Letter { Some(live.letters.lock().await) } else { None }
 }
 
 /// How many of the events in a plan belong to functions that can't run, by function.
-fn refused(live: &Live, planned: &BTreeMap<String, u64>) -> Option<Notice> {
+fn refused_of(live: &Live, planned: &BTreeMap<String, u64>) -> Option<Notice> {
     let seen = live.seen();
     let of = planned.iter().map(|(target, number)| (target_name(target), *number));
     let of: Vec<_> = of.filter(|(name, _)| seen.events.refused_since(name).is_some()).collect();
@@ -228,28 +196,18 @@ fn refused(live: &Live, planned: &BTreeMap<String, u64>) -> Option<Notice> {
     })
 }
 
-/// The ARNs to pause or to resume.
-async fn pauses(live: &Live, target: &str, is_pause: bool) -> Result<Vec<String>, Failure> {
-    let register = live.register()?;
-    if is_pause {
-        register.to_pause(target).await
-    } else {
-        register.to_resume(target, &register.pauses().await?).await
-    }
-}
-
 /// The title and the body of the page that asks for confirmation.
 pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup), Failure> {
-    let command = command(live, params)?;
-    let (back, is_danger) = (command.back(), command.is_danger());
+    let given = given(live, params)?;
+    let (back, is_danger) = (given.back(), given.is_danger());
     let edited = match (params.get("payload"), params.get("id")) {
         (Some(payload), Some(id)) => Some((letters::find(live, id).await?, payload)),
         _ => None,
     };
     let shared = Shared::clone(live);
     let planned = uncancelled(async move {
-        let (number, notices) = plan(&shared, &command).await?;
-        Ok((command.title(number), number, notices))
+        let (number, notices) = (given.order.plan)(shared, given.choice.clone()).await?;
+        Ok((given.title(number), number, notices))
     });
     let (title, number, notices) = planned.await?;
     Ok((
@@ -300,29 +258,22 @@ pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup),
     ))
 }
 
-/// Starts a job for a confirmed command. Returns the path of the page that shows its result.
+/// Starts a job for a confirmed order. Returns the path of the page that shows its result.
 pub fn start(live: &Shared, params: &Params) -> Result<String, Failure> {
-    let command = command(live, params)?;
+    let given = given(live, params)?;
     let of = params.number::<u64>("planned");
-    if command.is_danger() && of != Some(1) && of != params.number("typed") {
-        let title = command.title(of.unwrap_or_default());
+    let title = given.title(of.unwrap_or_default());
+    if given.is_danger() && of != Some(1) && of != params.number("typed") {
         let number = of.map_or("nothing".to_owned(), |of| of.to_string());
         return Err(format!("{title}: type {number} to confirm").into());
     }
-    let undo = match &command {
-        Command::Pause { target, is_pause } => {
-            let undo = Params::default().with("do", if *is_pause { "resume" } else { "pause" });
-            Some(undo.with("function", target))
-        }
-        Command::Events(..) | Command::Letters(_) => None,
-    };
     params.number("undoes").into_iter().for_each(|number| live.jobs.stop(number));
-    let title = command.title(of.unwrap_or_default());
-    let back = command.back();
+    let (back, undo) = (given.back(), given.undo());
     let number = live.jobs.add(Job { title, of, undo, ..Job::default() });
     let live = Shared::clone(live);
+    let Given { order, choice } = given;
     tokio::spawn(async move {
-        let done = uncancelled(carry_out(Shared::clone(&live), command, number)).await;
+        let done = uncancelled((order.carry_out)(Shared::clone(&live), choice, number)).await;
         let notices = done.unwrap_or_else(|failure| vec![Notice::bad(failure)]);
         live.jobs.change(number, |job| job.ended = Some(((live.now)(), notices)));
         live.changed();
@@ -330,42 +281,24 @@ pub fn start(live: &Shared, params: &Params) -> Result<String, Failure> {
     Ok(back)
 }
 
-async fn carry_out(live: Shared, command: Command, job: u64) -> Result<Vec<Notice>, Failure> {
-    let (mut notices, ended) = match command {
-        Command::Events(order, selection) => {
-            let register = live.register()?;
-            let parts = register.parts(&selection.failures.functions).await?;
-            let goes_on = |tally: &waiting::Tally| progress(&live, job, tally.ordered());
-            let done = waiting::carry_out(order, &selection, &parts, None, &register, goes_on);
-            let (tally, ended) = done.await;
-            (tally.notices(order), ended.map_err(Failure::from))
-        }
-        Command::Letters(order) => {
-            let turn = live.letters.lock().await;
-            let queue = live.dead_letters().await?;
-            let policies = queue.policies_for(&order.action).await?;
-            let order = dead_letters::Order { policies, ..order };
-            let pace = dead_letters::Pace { rate: None, batches: BATCHES };
-            let goes_on = |tally: &dead_letters::Tally| progress(&live, job, tally.done());
-            let (tally, ended) = dead_letters::carry_out(&order, pace, &queue, goes_on).await;
-            drop(turn);
-            // The list of letters is from before.
-            let looked = letters::look_now(&live).await;
-            (tally.notices(), ended.map_err(Failure::from).and(looked))
-        }
-        Command::Pause { target, is_pause } => {
-            let register = live.register()?;
-            for target in pauses(&live, &target, is_pause).await? {
-                register.pause(&target, is_pause.then(|| (live.now)())).await?;
-            }
-            live.poll().await?;
-            let done = pause_done(&target_name(&target), is_pause);
-            (vec![Notice::good(format!("{done}."))], Ok(()))
-        }
+async fn carry_out<O: Selects>(
+    live: Shared,
+    choice: Choice,
+    job: u64,
+) -> Result<Vec<Notice>, Failure> {
+    let turn = turn::<O>(&live).await;
+    let order = O::open(O::chosen(choice), live.account()?).await?;
+    let (tally, ended) = order.carry_out(|tally| progress(&live, job, tally.done())).await;
+    drop(turn);
+    // What the page has read of them is from before.
+    let read = match O::KIND.noun {
+        Noun::Event | Noun::Step => Ok(()),
+        Noun::Letter => letters::look_now(&live).await,
+        Noun::Target => live.poll().await,
     };
     // The error that ended the job early.
-    notices.extend(ended.err().map(Notice::bad));
-    Ok(notices)
+    let error = ended.and(read).err().map(Notice::bad);
+    Ok(order.notices(&tally).into_iter().chain(error).collect())
 }
 
 /// Notes how many items of a job are done. Returns false if the job should stop.

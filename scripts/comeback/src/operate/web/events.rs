@@ -6,14 +6,20 @@ use comeback_core::Timestamp;
 use maud::{Markup, html};
 
 use super::{
-    html::{ID_MAX, MESSAGE_MAX, Params, Untrusted, attempt_at, order, state, term, until},
+    html::{
+        ID_MAX, MESSAGE_MAX, Params, Untrusted, attempt_at, order_form, order_links, state, term,
+        until,
+    },
     live::Seen,
 };
 
 use crate::{
     account::names::is_queue,
     life::{Next, refusal},
-    operate::web::rules::{Event, EventFilter, State},
+    operate::{
+        order::Noun,
+        web::rules::{Event, EventFilter, State},
+    },
     text::{count, counted, events, noun, shortened},
     typed::NONE,
 };
@@ -134,27 +140,14 @@ fn orders(seen: &Seen, wanted: &EventFilter) -> Markup {
         };
     }
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let query = |what: &str| {
-        let params = Params::default().with("do", what).with("function", &text(&wanted.function));
-        params.with("error", &text(&wanted.error))
-    };
-    html! {
-        form #chosen.actions method="get" action="/confirm" data-ask {
-            input type="hidden" name="chosen" value="id";
-            span.chosen {
-                "Selected: "
-                button name="do" value="retry" { "Retry now…" } " "
-                button name="do" value="cancel" { "Cancel…" }
-            }
-            @if wanted.text.is_none() {
-                span.every {
-                    "All that wait: "
-                    (order("Retry now…", &query("retry"))) " "
-                    (order("Cancel…", &query("cancel")))
-                }
-            }
+    let params = Params::default().with("function", &text(&wanted.function));
+    let params = params.with("error", &text(&wanted.error));
+    let every = html! {
+        @if wanted.text.is_none() {
+            span.every { "All that wait:" (order_links(Noun::Event, &params)) }
         }
-    }
+    };
+    order_form(Noun::Event, &every)
 }
 
 fn grouped(seen: &Seen, wanted: &EventFilter, params: &Params, now: Timestamp) -> Markup {

@@ -9,13 +9,20 @@ use axum::{
 use comeback_core::{Timestamp, time::rfc3339};
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
-use crate::{operate::web::rules::State, paint::is_hidden, text::due};
+use crate::{
+    operate::{
+        order::{Effect, Noun},
+        orders::kinds,
+        web::rules::State,
+    },
+    paint::is_hidden,
+    text::due,
+};
 
-pub use crate::paint::visible_json;
+pub use crate::{operate::order::ID_MAX, paint::visible_json};
 
-/// How many characters of an error message and of an id a row shows.
+/// How many characters of an error message a row shows.
 pub const MESSAGE_MAX: usize = 80;
-pub const ID_MAX: usize = 8;
 
 pub fn document(title: &str, body: &Markup) -> Response {
     page(title, &html! { main #main { h1 { (title) } (body) } })
@@ -70,9 +77,31 @@ pub fn state(state: State) -> Markup {
     html! { span class=(format!("state {class}")) { (state.name()) } }
 }
 
-/// The button for a command. It leads to the page that asks for confirmation.
-pub fn order(text: &str, params: &Params) -> Markup {
-    html! { a.button data-ask href=(format!("/confirm?{params}")) { (text) } }
+/// The links to the orders for a noun, with these parameters. Each leads to the page that asks for confirmation.
+pub fn order_links(noun: Noun, params: &Params) -> Markup {
+    html! {
+        @for kind in kinds(noun) {
+            " " a.button data-ask href=(format!("/confirm?{}", params.with("do", kind.name))) { (kind.button) "…" }
+        }
+    }
+}
+
+/// The form of the checkboxes of a list, with a button for each order for what is selected.
+pub fn order_form(noun: Noun, rest: &Markup) -> Markup {
+    html! {
+        form #chosen.actions method="get" action="/confirm" data-ask {
+            input type="hidden" name="chosen" value="id";
+            span.chosen {
+                "Selected:"
+                @for kind in kinds(noun) {
+                    " " button name="do" value=(kind.name) class=[(kind.effect == Effect::GivesUp).then_some("danger")] {
+                        (kind.button) "…"
+                    }
+                }
+            }
+            (rest)
+        }
+    }
 }
 
 pub fn term(word: &str, meaning: &str) -> Markup {

@@ -8,7 +8,8 @@ use serde::de::IgnoredAny;
 
 use super::{
     html::{
-        ID_MAX, MESSAGE_MAX, Params, Untrusted, csrf, json_field, order, term, until, visible_json,
+        ID_MAX, MESSAGE_MAX, Params, Untrusted, csrf, json_field, order_form, order_links, term,
+        until, visible_json,
     },
     jobs::uncancelled,
     live::{LetterSnapshot, Live, Seen, Shared},
@@ -20,6 +21,7 @@ use crate::{
     groups::Groups,
     operate::{
         dead_letters::rules::{GroupBy, Letter, Listed, Selection, look},
+        order::Noun,
         web::rules::indented,
     },
     text::{count, letters, noun, shortened},
@@ -155,22 +157,14 @@ pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup
 
 fn orders(params: &Params, shown: usize, looked: &LetterSnapshot) -> Markup {
     let is_filtered = params.pairs().next().is_some();
-    html! {
-        form #chosen.actions method="get" action="/confirm" data-ask {
-            input type="hidden" name="chosen" value="id";
-            span.chosen {
-                "Selected: "
-                button name="do" value="redrive" { "Redrive…" } " "
-                button.danger name="do" value="purge" { "Delete…" }
-            }
-            span.every {
-                @if is_filtered { (count(shown as u64)) " selected: " } @else { "All " (letters(looked.letters)) ": " }
-                (order("Redrive…", &params.with("do", "redrive"))) " "
-                (order("Delete…", &params.with("do", "purge")))
-                @if is_filtered { " " a href="/dead" { "Show all" } }
-            }
+    let every = html! {
+        span.every {
+            @if is_filtered { (count(shown as u64)) " selected:" } @else { "All " (letters(looked.letters)) ":" }
+            (order_links(Noun::Letter, params))
+            @if is_filtered { " " a href="/dead" { "Show all" } }
         }
-    }
+    };
+    order_form(Noun::Letter, &every)
 }
 
 fn grouped(groups: &Groups, now: Timestamp) -> Markup {
@@ -278,9 +272,9 @@ pub fn letter(
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());
     let event = facts.request_id.as_deref();
     let is_known = event.is_some_and(|id| live.seen().events.get(id).is_some());
-    let query = |what: &str| Params::default().with("do", what).with("id", &it.message_id);
     // A letter with the reason `target_not_allowed` is redriven only if the selection names its function.
-    let named = it.target_name().unwrap_or_default();
+    let order = Params::default().with("id", &it.message_id);
+    let order = order.with("function", &it.target_name().unwrap_or_default());
     html! {
         dl.facts {
             dt { "Reason" }
@@ -306,8 +300,7 @@ pub fn letter(
             dt { "Message id" } dd { code { (it.message_id) } }
         }
         p.actions {
-            (order("Redrive…", &query("redrive").with("function", &named))) " "
-            (order("Delete…", &query("purge")))
+            (order_links(Noun::Letter, &order))
             @if let Some(id) = event.filter(|_| is_known) {
                 " " a.button href=(super::events::path(id)) { "See its life" }
             }

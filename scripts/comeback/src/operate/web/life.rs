@@ -14,7 +14,7 @@ use maud::{Markup, html};
 
 use super::{
     events,
-    html::{Params, Untrusted, attempt_at, order, state, term, until},
+    html::{Params, Untrusted, attempt_at, order_links, state, term, until},
     live::Seen,
 };
 
@@ -28,6 +28,7 @@ use crate::{
             rules::fix::{Fix, word},
             shows::command,
         },
+        order::Noun,
         plot::Axis,
         web::rules::{Event, State, remedy},
     },
@@ -87,10 +88,7 @@ pub fn life(
     let list =
         ["run", "payload", "scale"].iter().fold(params.clone(), |list, it| list.with(it, ""));
     let to = |event: &Event| events::path_in(&list, &event.id);
-    let query = |what: &str| {
-        let params = Params::default().with("do", what).with("id", id);
-        params.with("function", &event.function)
-    };
+    let order = Params::default().with("id", id).with("function", &event.function);
     html! {
         div.bar {
             p.facts {
@@ -104,9 +102,7 @@ pub fn life(
             }
         }
         @match event.state() {
-            State::Waiting if seen.has_register() => p.actions {
-                (order("Retry now…", &query("retry"))) " " (order("Cancel…", &query("cancel")))
-            },
+            State::Waiting if seen.has_register() => p.actions { (order_links(Noun::Event, &order)) },
             State::Waiting => p.faint {
                 "With a register (" code { "REGISTER=true" }
                 ") it could be retried now, or cancelled."

@@ -32,8 +32,8 @@ use crate::{
             rules::Listed,
         },
         doctor::rules::finding::Examined,
+        order::Account,
         status::rules::Facts,
-        waiting::register::DynamoRegister,
         web::rules::{Events, Standing},
     },
 };
@@ -255,13 +255,14 @@ impl Live {
         self.seen().policy(function)
     }
 
-    pub fn register(&self) -> Result<DynamoRegister, Failure> {
+    /// Where orders are given.
+    pub fn account(&self) -> Result<Account, Failure> {
         let cloud = self.cloud()?;
         let handler = self.seen().handler.clone();
         let handler = handler.ok_or(
             "no retry handler was found yet: try again in a few seconds, or see `comeback doctor`",
         )?;
-        DynamoRegister::of(handler, cloud.aws.clone())
+        Ok(Account { aws: cloud.aws.clone(), handler: Some(handler) })
     }
 
     pub async fn dead_letters(&self) -> Result<Queue, Failure> {

@@ -25,8 +25,9 @@ use crate::{
     operate::{
         doctor::{self, rules::diagnose},
         handler_log::log_lines,
+        options::SystemOptions,
         status::gather::gather,
-        waiting::rules::visit,
+        waiting::{register::open_in, rules::visit},
     },
 };
 
@@ -123,7 +124,7 @@ impl Live {
         if !self.seen().has_register() {
             return Ok(());
         }
-        let register = self.register()?;
+        let register = open_in(self.account()?, &SystemOptions::default()).await?;
         let parts = register.parts(&[]).await?;
         let mut entries = Vec::new();
         visit(&parts, &register, |entry| {

@@ -21,17 +21,18 @@ const SETTLE_MAX: Duration = Duration::from_mins(1);
 
 const SETTLE_WAIT: Duration = Duration::from_secs(3);
 
-/// Carries out the steps in order with `change`, and stops at the first one that fails.
-pub async fn carry_out(
+/// Carries out the steps in order with `change`, until one fails or `goes_on` returns false. `goes_on` is called after
+/// each step.
+pub async fn carry_out<F: Future<Output = Answer<()>>>(
     plan: &[Planned],
     clock: &impl Clock,
-    change: impl AsyncFn(&Step) -> Answer<()>,
-    mut done: impl FnMut(&Planned),
+    change: impl Fn(Step) -> F,
+    mut goes_on: impl FnMut(&Planned) -> bool,
 ) -> Result<(), Stopped> {
     for (index, planned) in plan.iter().enumerate() {
         let mut waited = Duration::ZERO;
         loop {
-            match change(&planned.step).await {
+            match change(planned.step.clone()).await {
                 Ok(()) => break,
                 Err(fault) if waited < SETTLE_MAX && settles(&fault) => {
                     clock.sleep(SETTLE_WAIT).await;
@@ -42,7 +43,9 @@ pub async fn carry_out(
                 }
             }
         }
-        done(planned);
+        if !goes_on(planned) {
+            return Ok(());
+        }
     }
     Ok(())
 }

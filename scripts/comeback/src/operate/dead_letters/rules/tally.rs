@@ -32,11 +32,6 @@ impl Plan {
         }
     }
 
-    /// Whether a selected letter stays.
-    pub fn is_stuck(&self) -> bool {
-        self.leave.keys().any(|left| left.is_selected())
-    }
-
     /// The number of letters that leave the queue.
     pub fn letters(&self) -> u64 {
         self.redrive.values().sum::<u64>() + self.purge
@@ -91,11 +86,6 @@ pub struct Tally {
 impl Tally {
     pub fn done(&self) -> u64 {
         self.redriven.values().sum::<u64>() + self.purged
-    }
-
-    /// The number of selected letters that were looked at.
-    pub fn tried(&self) -> u64 {
-        self.done() + self.kept_back()
     }
 
     /// The number of selected letters that are still in the queue.

@@ -68,7 +68,7 @@ impl Pace {
 }
 
 /// Carries out an order until every letter in the queue has been seen, or `goes_on` returns false. `goes_on` is called
-/// after every batch.
+/// before events are sent, and after every batch.
 pub async fn carry_out<A: DeadLetterQueue>(
     order: &Order,
     pace: Pace,
@@ -117,12 +117,12 @@ impl<A: DeadLetterQueue> Work<'_, A> {
         while !batch.letters.is_empty() {
             let empty = batch.empty;
             let next = if pace.is_slow() {
-                if !self.settle(batch).await {
+                if !self.settle(batch, &mut goes_on).await {
                     self.wait_for_turn(&mut goes_on).await;
                 }
                 receive(aws, pace).await
             } else {
-                join(receive(aws, pace), self.settle(batch)).await.0
+                join(receive(aws, pace), self.settle(batch, &mut goes_on)).await.0
             };
             batch = next?;
             if !goes_on(&self.tally) || self.held.has_seen_all(empty) {
@@ -136,8 +136,8 @@ impl<A: DeadLetterQueue> Work<'_, A> {
     }
 
     /// Processes a batch: invokes functions, then deletes the letters whose events were accepted. Returns false if
-    /// letters were given back, because they would be too old when the rate allows their turn.
-    async fn settle(&mut self, batch: Batch) -> bool {
+    /// letters were given back: they would be too old when the rate allows their turn, or `goes_on` has returned false.
+    async fn settle(&mut self, batch: Batch, goes_on: &mut impl FnMut(&Tally) -> bool) -> bool {
         let Batch { letters, received_at, .. } = batch;
         if !is_fresh(received_at, self.aws.now()) {
             self.give_back(&letters, received_at).await;
@@ -163,7 +163,7 @@ impl<A: DeadLetterQueue> Work<'_, A> {
         let at_once = self.pace.at_once().unwrap_or(sends.len());
         while !sends.is_empty() {
             let now = self.aws.now();
-            if !is_fresh(received_at, self.next_at.max(now)) {
+            if !is_fresh(received_at, self.next_at.max(now)) || !goes_on(&self.tally) {
                 let letters: Vec<_> = sends.into_iter().map(|(letter, _)| letter).collect();
                 self.give_back(&letters, received_at).await;
                 return false;
@@ -359,7 +359,7 @@ mod tests {
         let mut rounds = 0;
         let (tally, _) = block_on(carry_out(&order(&queue, to), PACE, &queue, |_| {
             rounds += 1;
-            if rounds == 4 {
+            if rounds == 8 {
                 queue.answers.borrow_mut().clear();
             }
             true

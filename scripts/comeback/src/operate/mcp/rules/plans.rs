@@ -21,14 +21,20 @@ pub struct Digest([u8; 32]);
 
 impl Digest {
     /// The digest of these parts, whose order counts.
-    pub fn of<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn of(parts: impl IntoIterator<Item: AsRef<[u8]>>) -> Self {
         let mut digest = Sha256::new();
         for part in parts {
             // With its length, so that no two lists of parts are the same bytes.
-            digest.update((part.len() as u64).to_le_bytes());
+            digest.update((part.as_ref().len() as u64).to_le_bytes());
             digest.update(part);
         }
         Self(digest.finalize().into())
+    }
+}
+
+impl AsRef<[u8]> for Digest {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 
@@ -199,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_digest_differs_for_other_parts() {
-        let of = |parts: &[&str]| Digest::of(parts.iter().copied());
+        let of = |parts: &[&str]| Digest::of(parts);
         assert_eq!(of(&["a", "b"]), of(&["a", "b"]));
         for (one, other) in [
             (&["a", "b"][..], &["ab"][..]),

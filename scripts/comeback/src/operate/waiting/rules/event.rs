@@ -152,11 +152,6 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// How many events a plan has named.
-    pub fn names(&self) -> usize {
-        self.named.as_ref().map_or(0, BTreeSet::len)
-    }
-
     pub fn matches(&self, event: &Entry) -> bool {
         self.named.as_ref().is_none_or(|named| named.contains(&event.key.to_string()))
             && any(&self.ids, |id| {

@@ -103,11 +103,7 @@ pub fn unqualified(arn: &str) -> &str {
 }
 
 pub fn pause_done(function: &str, is_pause: bool) -> String {
-    if is_pause {
-        format!("{function} is paused: events that are due wait until it is resumed")
-    } else {
-        format!("{function} is resumed: the events that were held back come back within 15 minutes")
-    }
+    if is_pause { format!("{function} is paused") } else { format!("{function} is resumed") }
 }
 
 #[cfg(test)]

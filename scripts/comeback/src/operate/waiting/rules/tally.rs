@@ -25,6 +25,7 @@ impl Plan {
         *self.events.entry(event.target).or_default() += 1;
     }
 
+    /// The number of events that the order is for.
     pub fn all(&self) -> u64 {
         self.events.values().sum()
     }
@@ -66,11 +67,6 @@ pub struct Tally {
 impl Tally {
     pub fn ordered(&self) -> u64 {
         self.ordered.values().sum()
-    }
-
-    /// The number of events that an order was tried for.
-    pub fn tried(&self) -> u64 {
-        self.ordered() + self.too_late + self.failed
     }
 
     pub fn notices(&self, order: Order) -> Vec<Notice> {

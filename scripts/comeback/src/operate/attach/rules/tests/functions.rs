@@ -1,6 +1,6 @@
 //! Plans for a function, and refusals.
 
-use std::{cell::RefCell, collections::BTreeMap, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, future::ready, time::Duration};
 
 use comeback_core::time::between;
 use futures_util::FutureExt as _;
@@ -397,8 +397,8 @@ fn a_plan_waits_for_new_permissions_and_stops_at_any_other_fault() {
     let plan = attach(&facts(), &Order::default()).unwrap().steps;
     let carried_out = |faults: Vec<Fault>| {
         let (faults, clock) = (RefCell::new(faults), StandIn::of([]));
-        let change = async |_: &Step| faults.borrow_mut().pop().map_or(Ok(()), Err);
-        let ended = carry_out(&plan, &clock, change, |_| {}).now_or_never().unwrap();
+        let change = |_: Step| ready(faults.borrow_mut().pop().map_or(Ok(()), Err));
+        let ended = carry_out(&plan, &clock, change, |_| true).now_or_never().unwrap();
         (ended.map_err(|stopped| stopped.done), between(second(0), clock.now()).as_secs())
     };
     let settling =

@@ -1,0 +1,210 @@
+//! Orders that attach a function or a queue, or detach it.
+
+use std::marker::PhantomData;
+
+use serde::Serialize;
+
+use crate::{
+    account::fault::Answer,
+    aws::Aws,
+    failure::Failure,
+    notice::{Notice, Tone},
+    operate::{
+        attach::{
+            change,
+            rules::{
+                carry_out::carry_out,
+                plan::Plan,
+                steps::{Planned, Step},
+            },
+        },
+        order::{self, Effect, Ended, Found, Go, Kind, Noun, Order},
+    },
+};
+
+/// The orders that `comeback attach` and `comeback detach` give.
+pub type Attach = Change<Attached>;
+pub type Detach = Change<Detached>;
+
+pub trait Deed: Send + Sync + 'static {
+    const KIND: Kind;
+    /// Between what is changed and its retry queue: `attach orders to retry-queue`.
+    const PREPOSITION: &str;
+}
+
+pub enum Attached {}
+
+impl Deed for Attached {
+    const PREPOSITION: &str = "to";
+    const KIND: Kind = Kind {
+        name: "attach",
+        title: "Attach {}",
+        button: "Attach",
+        noun: Noun::Step,
+        done: "carried out",
+        effect: Effect::Sets,
+        undo: Some("detach"),
+        agent: None,
+    };
+}
+
+pub enum Detached {}
+
+impl Deed for Detached {
+    const PREPOSITION: &str = "from";
+    const KIND: Kind = Kind {
+        name: "detach",
+        title: "Detach {}",
+        button: "Detach",
+        noun: Noun::Step,
+        done: "carried out",
+        effect: Effect::Sets,
+        undo: Some("attach"),
+        agent: None,
+    };
+}
+
+/// The steps that attach a function or a queue, or detach it.
+pub struct Change<D> {
+    pub aws: Aws,
+    pub plan: Plan,
+    /// The function or the queue.
+    pub name: String,
+    pub handler: String,
+    /// The arguments of `comeback detach` that undo the steps, if that is possible.
+    pub undo: Option<String>,
+    pub deed: PhantomData<D>,
+}
+
+/// The document of `--json`.
+#[derive(Serialize)]
+pub struct ChangeJson {
+    function: String,
+    queue: String,
+    plan: Vec<Planned>,
+    warnings: Vec<String>,
+    waiting: u64,
+    done: usize,
+    error: Option<String>,
+}
+
+impl<D: Deed> Order for Change<D> {
+    type Plan = Steps;
+    type Tally = Done;
+    type Document = ChangeJson;
+
+    const KIND: Kind = D::KIND;
+
+    async fn plan(
+        &mut self,
+        mut found: impl FnMut(Option<Found<'_>>) -> Go + Send,
+    ) -> Answer<Steps> {
+        for Planned { what, is, becomes, .. } in &self.plan.steps {
+            found(Some(Found { key: what, state: &[is, becomes] }));
+        }
+        Ok(Steps(self.plan.steps.len() as u64))
+    }
+
+    async fn carry_out(
+        &self,
+        mut goes_on: impl FnMut(&Done) -> bool + Send,
+    ) -> (Done, Result<(), Failure>) {
+        let (aws, steps) = (&self.aws, &self.plan.steps);
+        let mut done = Done::default();
+        let note = |planned: &Planned| {
+            done.0.push(planned.what.clone());
+            goes_on(&done)
+        };
+        let change = |step: Step| async move { change::change(aws, &step).await };
+        let ended = carry_out(steps, aws, change, note).await.map_err(|stopped| {
+            let undo = self.undo.as_ref();
+            let undo = undo.map(|undo| format!(", or comeback detach {undo} to undo them"));
+            let text = format!(
+                "{stopped}; {} of {} steps were carried out: run the same command again to continue{}",
+                stopped.done,
+                steps.len(),
+                undo.unwrap_or_default()
+            );
+            Failure::Refused(text)
+        });
+        (done, ended)
+    }
+
+    fn place(&self) -> String {
+        let (verb, queue) = (D::KIND.title(&self.name), &self.plan.queue);
+        format!("{verb} {} {queue} of {}", D::PREPOSITION, self.handler)
+    }
+
+    fn target(&self) -> Option<String> {
+        Some(self.name.clone())
+    }
+
+    fn needs_plan(&self) -> bool {
+        true
+    }
+
+    fn plan_notices(&self, _: &Steps) -> Vec<Notice> {
+        let Plan { queue, steps, warnings, waiting } = &self.plan;
+        let mut notices = Vec::new();
+        for Planned { what, is, becomes, .. } in steps {
+            notices.push(Notice::plain(what));
+            notices.push(Notice { tone: Tone::Faint, text: format!("  is:      {is}") });
+            notices.push(Notice::plain(format!("  will be: {becomes}")));
+        }
+        if steps.is_empty() {
+            notices.push(Notice::nothing_to_do());
+        }
+        notices.extend(warnings.iter().map(Notice::warning));
+        notices.extend((*waiting > 0).then(|| {
+            Notice::warning(format!(
+                "{queue} still has {waiting} messages, so the permissions and settings that their retries need are kept: run this again when it is empty, or with --now"
+            ))
+        }));
+        notices
+    }
+
+    fn notices(&self, Done(done): &Done) -> Vec<Notice> {
+        done.iter().map(Notice::good).collect()
+    }
+
+    fn document(&self, _: Option<Steps>, ended: Option<Ended<Done>>) -> ChangeJson {
+        let Plan { queue, steps, warnings, waiting } = self.plan.clone();
+        let (done, error) = ended.map_or((0, None), |it| (it.tally.0.len(), it.error));
+        ChangeJson {
+            function: self.name.clone(),
+            queue,
+            plan: steps,
+            warnings,
+            waiting,
+            done,
+            error,
+        }
+    }
+}
+
+/// The number of steps.
+pub struct Steps(u64);
+
+/// What the steps have changed.
+#[derive(Default)]
+pub struct Done(Vec<String>);
+
+impl order::Plan for Steps {
+    fn number(&self) -> u64 {
+        self.0
+    }
+}
+
+impl order::Tally for Done {
+    fn done(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn tried(&self) -> u64 {
+        self.done()
+    }
+
+    fn is_stuck(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,191 @@
+//! The order that `comeback doctor --fix` gives: run the commands that mend the findings.
+
+use aws_sdk_dynamodb::types::TimeToLiveSpecification;
+use aws_sdk_lambda::types::FunctionResponseType;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{
+    account::{fault::Answer, setup::BATCH_SIZE},
+    aws::{Aws, changes, connect::Connection, fault},
+    failure::Failure,
+    notice::Notice,
+    operate::{
+        doctor::{
+            rules::{
+                finding::Finding,
+                fix::{EXPIRES_AT, Fix},
+            },
+            shows,
+        },
+        order::{self, Effect, Ended, Found, Go, Kind, Noun, Order},
+    },
+    text::counted,
+    untrusted,
+};
+
+pub struct Mend {
+    aws: Aws,
+    /// The automatic fixes, each with its command.
+    fixes: Vec<(Fix, String)>,
+}
+
+/// A command that was carried out, with the error if it failed.
+#[derive(Clone, JsonSchema, Serialize)]
+pub struct Mended {
+    #[serde(skip)]
+    pub fix: Fix,
+    pub command: String,
+    #[schemars(with = "Option<untrusted::Text>")]
+    pub error: Option<String>,
+}
+
+impl Mend {
+    /// The automatic commands of these findings, each only once.
+    pub fn of<'a>(
+        aws: &Aws,
+        findings: impl Iterator<Item = &'a Finding>,
+        connection: &Connection,
+    ) -> Self {
+        let mut fixes: Vec<(Fix, String)> = Vec::new();
+        for fix in findings.filter_map(|finding| finding.fix.as_ref()) {
+            if fix.is_automatic() && fixes.iter().all(|(other, _)| other != fix) {
+                fixes.push((fix.clone(), shows::command(fix, connection)));
+            }
+        }
+        Self { aws: aws.clone(), fixes }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.fixes.is_empty()
+    }
+}
+
+impl Order for Mend {
+    type Plan = Commands;
+    type Tally = Done;
+    type Document = Vec<Mended>;
+
+    const KIND: Kind = Kind {
+        name: "mend",
+        title: "Carry out {}",
+        button: "Carry out",
+        noun: Noun::Step,
+        done: "carried out",
+        effect: Effect::Sets,
+        undo: None,
+        agent: None,
+    };
+
+    async fn plan(
+        &mut self,
+        mut found: impl FnMut(Option<Found<'_>>) -> Go + Send,
+    ) -> Answer<Commands> {
+        for (_, command) in &self.fixes {
+            found(Some(Found { key: command, state: &[] }));
+        }
+        Ok(Commands(self.fixes.len() as u64))
+    }
+
+    /// A command that fails doesn't keep the others from being carried out.
+    async fn carry_out(
+        &self,
+        mut goes_on: impl FnMut(&Done) -> bool + Send,
+    ) -> (Done, Result<(), Failure>) {
+        let mut done = Done::default();
+        for (fix, command) in &self.fixes {
+            let error = mend(&self.aws, fix).await.err().map(|fault| fault.to_string());
+            done.0.push(Mended { fix: fix.clone(), command: command.clone(), error });
+            if !goes_on(&done) {
+                break;
+            }
+        }
+        (done, Ok(()))
+    }
+
+    fn place(&self) -> String {
+        self.aws.region.clone()
+    }
+
+    fn target(&self) -> Option<String> {
+        Some(counted(self.fixes.len() as u64, "command"))
+    }
+
+    fn plan_notices(&self, _: &Commands) -> Vec<Notice> {
+        self.fixes.iter().map(|(_, command)| Notice::plain(command)).collect()
+    }
+
+    fn notices(&self, Done(mended): &Done) -> Vec<Notice> {
+        let notice = |it: &Mended| match &it.error {
+            None => Notice::good(&it.command),
+            Some(error) => Notice::bad(error),
+        };
+        mended.iter().map(notice).collect()
+    }
+
+    fn document(&self, _: Option<Commands>, ended: Option<Ended<Done>>) -> Vec<Mended> {
+        ended.map_or_else(Vec::new, |ended| ended.tally.0)
+    }
+}
+
+/// The number of commands.
+pub struct Commands(u64);
+
+/// What was carried out.
+#[derive(Default)]
+pub struct Done(pub Vec<Mended>);
+
+impl order::Plan for Commands {
+    fn number(&self) -> u64 {
+        self.0
+    }
+}
+
+impl order::Tally for Done {
+    fn done(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn tried(&self) -> u64 {
+        self.done()
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.0.iter().any(|mended| mended.error.is_some())
+    }
+}
+
+/// Carries out an automatic fix. Does nothing for a fix that needs a decision by a person.
+pub async fn mend(aws: &Aws, fix: &Fix) -> Answer<()> {
+    match fix {
+        Fix::Mapping { uuid } => {
+            let call = aws.lambda.update_event_source_mapping().uuid(uuid).enabled(true);
+            let call = call.batch_size(i32::try_from(BATCH_SIZE).unwrap_or(i32::MAX));
+            let call = call.maximum_batching_window_in_seconds(0);
+            let call = call.function_response_types(FunctionResponseType::ReportBatchItemFailures);
+            call.send().await.map(drop).map_err(fault("lambda:UpdateEventSourceMapping", uuid))
+        }
+        Fix::Queue { url, attribute, value } => {
+            changes::set_queue_attribute(aws, url, attribute, value).await
+        }
+        Fix::Retries { function, qualifier } => {
+            let call = aws.lambda.update_function_event_invoke_config().function_name(function);
+            let call = call.set_qualifier(qualifier.clone()).maximum_retry_attempts(0);
+            let action = "lambda:UpdateFunctionEventInvokeConfig";
+            call.send().await.map(drop).map_err(fault(action, function))
+        }
+        Fix::Loop { function } => changes::set_loop(aws, function, true).await,
+        Fix::Permission { role, policy, document } => {
+            changes::put_role_policy(aws, role, policy, document).await
+        }
+        Fix::Expiry { table } => {
+            let expiry =
+                TimeToLiveSpecification::builder().enabled(true).attribute_name(EXPIRES_AT);
+            let call = aws.dynamodb.update_time_to_live().table_name(table);
+            // All required members are set.
+            let call = call.set_time_to_live_specification(expiry.build().ok());
+            call.send().await.map(drop).map_err(fault("dynamodb:UpdateTimeToLive", table))
+        }
+        Fix::ByHand(_) => Ok(()),
+    }
+}
