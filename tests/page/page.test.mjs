@@ -450,11 +450,11 @@ test('waiting events are retried now, cancelled, paused and resumed', { timeout:
   await go('/');
   await page.getByRole('link', { name: 'Resume slow' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Resume slow' }).click();
-  await page.getByText('slow is resumed').waitFor();
+  await page.locator('#did').getByText('slow is resumed').waitFor();
   await page.locator('#did').getByRole('button', { name: 'Undo' }).click();
-  await page.getByText('slow is paused').waitFor();
+  await page.locator('#did').getByText('slow is paused').waitFor();
   await page.locator('#did').getByRole('button', { name: 'Undo' }).click();
-  await page.getByText('slow is resumed').waitFor();
+  await page.locator('#did').getByText('slow is resumed').waitFor();
   await page.getByText(/paused for/).waitFor({ state: 'detached' });
 
   // An order for an event that has ended.

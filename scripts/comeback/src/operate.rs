@@ -83,7 +83,7 @@ pub enum Operate {
     Pause(waiting::pause::PauseArgs),
     /// End the pause of a function. The events that were held back come back within 15 minutes.
     #[command(after_help = "Example: comeback resume orders")]
-    Resume(waiting::pause::ResumeArgs),
+    Resume(waiting::pause::HoldArgs),
     /// Find problems in the retry systems, and how to fix them.
     ///
     /// Examines the retry handlers of the account and region, their mappings and queues, the functions whose failures

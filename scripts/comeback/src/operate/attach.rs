@@ -8,8 +8,6 @@ mod options;
 mod order;
 pub mod rules;
 
-use std::marker::PhantomData;
-
 use crate::{
     aws::Aws,
     failure::Failure,
@@ -73,7 +71,7 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Fai
         (plan, facts.source.target_name().to_owned(), facts.handler, undo)
     };
     let (handler, undo) = (handler.name().to_owned(), Some(undo));
-    let order = Attach { aws, plan, name, handler, undo, deed: PhantomData };
+    let order = Attach { aws, plan, name, handler, undo };
     give(order, options.order(), shell).await
 }
 
@@ -89,7 +87,7 @@ pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Fai
         (detach_queue(&facts)?, facts.source.target_name().to_owned(), facts.handler)
     };
     let handler = handler.name().to_owned();
-    let order = Detach { aws, plan, name, handler, undo: None, deed: PhantomData };
+    let order = Detach { aws, plan, name, handler, undo: None };
     give(order, options.order(), shell).await
 }
 

@@ -4,6 +4,7 @@
 //! terminal ([`terminal`]), and for orders that select ([`Selects`]) the page (`web/act.rs`) and an agent
 //! (`mcp/changes.rs`). `orders.rs` lists those.
 
+pub mod steps;
 pub mod terminal;
 
 use std::{

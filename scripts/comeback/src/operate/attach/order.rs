@@ -1,7 +1,5 @@
 //! Orders that attach a function or a queue, or detach it.
 
-use std::marker::PhantomData;
-
 use serde::Serialize;
 
 use crate::{
@@ -18,54 +16,19 @@ use crate::{
                 steps::{Planned, Step},
             },
         },
-        order::{self, Effect, Ended, Found, Go, Kind, Noun, Order},
+        order::{
+            Ended, Found, Go, Kind, Order,
+            steps::{Done, STEPS, Steps},
+        },
     },
 };
 
-/// The orders that `comeback attach` and `comeback detach` give.
-pub type Attach = Change<Attached>;
-pub type Detach = Change<Detached>;
-
-pub trait Deed: Send + Sync + 'static {
-    const KIND: Kind;
-    /// Between what is changed and its retry queue: `attach orders to retry-queue`.
-    const PREPOSITION: &str;
-}
-
-pub enum Attached {}
-
-impl Deed for Attached {
-    const PREPOSITION: &str = "to";
-    const KIND: Kind = Kind {
-        name: "attach",
-        title: "Attach {}",
-        button: "Attach",
-        noun: Noun::Step,
-        done: "carried out",
-        effect: Effect::Sets,
-        undo: Some("detach"),
-        agent: None,
-    };
-}
-
-pub enum Detached {}
-
-impl Deed for Detached {
-    const PREPOSITION: &str = "from";
-    const KIND: Kind = Kind {
-        name: "detach",
-        title: "Detach {}",
-        button: "Detach",
-        noun: Noun::Step,
-        done: "carried out",
-        effect: Effect::Sets,
-        undo: Some("attach"),
-        agent: None,
-    };
-}
+/// The order that `comeback attach` gives, and that of `comeback detach`.
+pub type Attach = Change<true>;
+pub type Detach = Change<false>;
 
 /// The steps that attach a function or a queue, or detach it.
-pub struct Change<D> {
+pub struct Change<const ATTACHES: bool> {
     pub aws: Aws,
     pub plan: Plan,
     /// The function or the queue.
@@ -73,7 +36,6 @@ pub struct Change<D> {
     pub handler: String,
     /// The arguments of `comeback detach` that undo the steps, if that is possible.
     pub undo: Option<String>,
-    pub deed: PhantomData<D>,
 }
 
 /// The document of `--json`.
@@ -88,12 +50,17 @@ pub struct ChangeJson {
     error: Option<String>,
 }
 
-impl<D: Deed> Order for Change<D> {
+impl<const ATTACHES: bool> Order for Change<ATTACHES> {
     type Plan = Steps;
-    type Tally = Done;
+    type Tally = Done<String>;
     type Document = ChangeJson;
 
-    const KIND: Kind = D::KIND;
+    const KIND: Kind = Kind {
+        name: if ATTACHES { "attach" } else { "detach" },
+        title: if ATTACHES { "Attach {}" } else { "Detach {}" },
+        undo: Some(if ATTACHES { "detach" } else { "attach" }),
+        ..STEPS
+    };
 
     async fn plan(
         &mut self,
@@ -107,8 +74,8 @@ impl<D: Deed> Order for Change<D> {
 
     async fn carry_out(
         &self,
-        mut goes_on: impl FnMut(&Done) -> bool + Send,
-    ) -> (Done, Result<(), Failure>) {
+        mut goes_on: impl FnMut(&Done<String>) -> bool + Send,
+    ) -> (Done<String>, Result<(), Failure>) {
         let (aws, steps) = (&self.aws, &self.plan.steps);
         let mut done = Done::default();
         let note = |planned: &Planned| {
@@ -131,8 +98,9 @@ impl<D: Deed> Order for Change<D> {
     }
 
     fn place(&self) -> String {
-        let (verb, queue) = (D::KIND.title(&self.name), &self.plan.queue);
-        format!("{verb} {} {queue} of {}", D::PREPOSITION, self.handler)
+        let (verb, queue) = (Self::KIND.title(&self.name), &self.plan.queue);
+        let preposition = if ATTACHES { "to" } else { "from" };
+        format!("{verb} {preposition} {queue} of {}", self.handler)
     }
 
     fn target(&self) -> Option<String> {
@@ -163,11 +131,11 @@ impl<D: Deed> Order for Change<D> {
         notices
     }
 
-    fn notices(&self, Done(done): &Done) -> Vec<Notice> {
+    fn notices(&self, Done(done): &Done<String>) -> Vec<Notice> {
         done.iter().map(Notice::good).collect()
     }
 
-    fn document(&self, _: Option<Steps>, ended: Option<Ended<Done>>) -> ChangeJson {
+    fn document(&self, _: Option<Steps>, ended: Option<Ended<Done<String>>>) -> ChangeJson {
         let Plan { queue, steps, warnings, waiting } = self.plan.clone();
         let (done, error) = ended.map_or((0, None), |it| (it.tally.0.len(), it.error));
         ChangeJson {
@@ -179,32 +147,5 @@ impl<D: Deed> Order for Change<D> {
             done,
             error,
         }
-    }
-}
-
-/// The number of steps.
-pub struct Steps(u64);
-
-/// What the steps have changed.
-#[derive(Default)]
-pub struct Done(Vec<String>);
-
-impl order::Plan for Steps {
-    fn number(&self) -> u64 {
-        self.0
-    }
-}
-
-impl order::Tally for Done {
-    fn done(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn tried(&self) -> u64 {
-        self.done()
-    }
-
-    fn is_stuck(&self) -> bool {
-        false
     }
 }

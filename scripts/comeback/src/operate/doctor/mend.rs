@@ -18,7 +18,10 @@ use crate::{
             },
             shows,
         },
-        order::{self, Effect, Ended, Found, Go, Kind, Noun, Order},
+        order::{
+            Ended, Found, Go, Kind, Order,
+            steps::{Done, HasFailed, STEPS, Steps},
+        },
     },
     text::counted,
     untrusted,
@@ -62,36 +65,27 @@ impl Mend {
 }
 
 impl Order for Mend {
-    type Plan = Commands;
-    type Tally = Done;
+    type Plan = Steps;
+    type Tally = Done<Mended>;
     type Document = Vec<Mended>;
 
-    const KIND: Kind = Kind {
-        name: "mend",
-        title: "Carry out {}",
-        button: "Carry out",
-        noun: Noun::Step,
-        done: "carried out",
-        effect: Effect::Sets,
-        undo: None,
-        agent: None,
-    };
+    const KIND: Kind = Kind { name: "mend", title: "Carry out {}", ..STEPS };
 
     async fn plan(
         &mut self,
         mut found: impl FnMut(Option<Found<'_>>) -> Go + Send,
-    ) -> Answer<Commands> {
+    ) -> Answer<Steps> {
         for (_, command) in &self.fixes {
             found(Some(Found { key: command, state: &[] }));
         }
-        Ok(Commands(self.fixes.len() as u64))
+        Ok(Steps(self.fixes.len() as u64))
     }
 
     /// A command that fails doesn't keep the others from being carried out.
     async fn carry_out(
         &self,
-        mut goes_on: impl FnMut(&Done) -> bool + Send,
-    ) -> (Done, Result<(), Failure>) {
+        mut goes_on: impl FnMut(&Done<Mended>) -> bool + Send,
+    ) -> (Done<Mended>, Result<(), Failure>) {
         let mut done = Done::default();
         for (fix, command) in &self.fixes {
             let error = mend(&self.aws, fix).await.err().map(|fault| fault.to_string());
@@ -111,11 +105,11 @@ impl Order for Mend {
         Some(counted(self.fixes.len() as u64, "command"))
     }
 
-    fn plan_notices(&self, _: &Commands) -> Vec<Notice> {
+    fn plan_notices(&self, _: &Steps) -> Vec<Notice> {
         self.fixes.iter().map(|(_, command)| Notice::plain(command)).collect()
     }
 
-    fn notices(&self, Done(mended): &Done) -> Vec<Notice> {
+    fn notices(&self, Done(mended): &Done<Mended>) -> Vec<Notice> {
         let notice = |it: &Mended| match &it.error {
             None => Notice::good(&it.command),
             Some(error) => Notice::bad(error),
@@ -123,35 +117,14 @@ impl Order for Mend {
         mended.iter().map(notice).collect()
     }
 
-    fn document(&self, _: Option<Commands>, ended: Option<Ended<Done>>) -> Vec<Mended> {
+    fn document(&self, _: Option<Steps>, ended: Option<Ended<Done<Mended>>>) -> Vec<Mended> {
         ended.map_or_else(Vec::new, |ended| ended.tally.0)
     }
 }
 
-/// The number of commands.
-pub struct Commands(u64);
-
-/// What was carried out.
-#[derive(Default)]
-pub struct Done(pub Vec<Mended>);
-
-impl order::Plan for Commands {
-    fn number(&self) -> u64 {
-        self.0
-    }
-}
-
-impl order::Tally for Done {
-    fn done(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn tried(&self) -> u64 {
-        self.done()
-    }
-
-    fn is_stuck(&self) -> bool {
-        self.0.iter().any(|mended| mended.error.is_some())
+impl HasFailed for Mended {
+    fn has_failed(&self) -> bool {
+        self.error.is_some()
     }
 }
 

@@ -1,9 +1,6 @@
 //! Orders for waiting events: retry them now, or cancel them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    marker::PhantomData,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use comeback_core::claim::Order as Claimed;
 use schemars::JsonSchema;
@@ -30,62 +27,46 @@ use crate::{
     typed::{Rate, rate},
 };
 
-/// The order for events that `comeback waiting retry-now` gives, and that of `comeback waiting cancel`.
-pub type RetryNow = Events<Retried>;
-pub type Cancel = Events<Cancelled>;
+/// The order that `comeback waiting retry-now` gives, and that of `comeback waiting cancel`.
+pub type RetryNow = Events<false>;
+pub type Cancel = Events<true>;
 
-/// What the handler does with an event.
-pub trait Deed: Send + Sync + 'static {
-    const ORDER: Claimed;
-    const KIND: Kind;
-}
+const RETRY_NOW: Kind = Kind {
+    name: "retry_now",
+    title: "Retry {} now",
+    button: "Retry now",
+    noun: Noun::Event,
+    done: "ordered",
+    effect: Effect::Invokes,
+    undo: None,
+    agent: Some(Agent {
+        plan: "plan_retry_now",
+        plans: "Plan to retry waiting events now (`comeback waiting retry-now --dry-run`). Changes nothing. Use it \
+         once the cause of the failures is mended. Show the plan to the person who asked, then pass its token to \
+         `retry_now`.",
+        carries_out: "Carry out a plan of `plan_retry_now`: its events are retried now, each of which counts as an \
+         attempt. Use it only after the person who asked has agreed to this plan.",
+        without: &[],
+    }),
+};
 
-pub enum Retried {}
-
-impl Deed for Retried {
-    const ORDER: Claimed = Claimed::Retry;
-    const KIND: Kind = Kind {
-        name: "retry_now",
-        title: "Retry {} now",
-        button: "Retry now",
-        noun: Noun::Event,
-        done: "ordered",
-        effect: Effect::Invokes,
-        undo: None,
-        agent: Some(Agent {
-            plan: "plan_retry_now",
-            plans: "Plan to retry waiting events now (`comeback waiting retry-now --dry-run`). Changes nothing. Use it \
-             once the cause of the failures is mended. Show the plan to the person who asked, then pass its token to \
-             `retry_now`.",
-            carries_out: "Carry out a plan of `plan_retry_now`: its events are retried now, each of which counts as an \
-             attempt. Use it only after the person who asked has agreed to this plan.",
-            without: &[],
-        }),
-    };
-}
-
-pub enum Cancelled {}
-
-impl Deed for Cancelled {
-    const ORDER: Claimed = Claimed::Cancel;
-    const KIND: Kind = Kind {
-        name: "cancel",
-        title: "Cancel {}",
-        button: "Cancel",
-        noun: Noun::Event,
-        done: "ordered",
-        effect: Effect::GivesUp,
-        undo: None,
-        agent: Some(Agent {
-            plan: "plan_cancel",
-            plans: "Plan to give waiting events up (`comeback waiting cancel --dry-run`). Changes nothing. Use it for \
-             events that can never succeed. Show the plan to the person who asked, then pass its token to `cancel`.",
-            carries_out: "Carry out a plan of `plan_cancel`: its events become dead letters with the reason \
-             `cancelled`. Use it only after the person who asked has agreed to this plan.",
-            without: &[],
-        }),
-    };
-}
+const CANCEL: Kind = Kind {
+    name: "cancel",
+    title: "Cancel {}",
+    button: "Cancel",
+    noun: Noun::Event,
+    done: "ordered",
+    effect: Effect::GivesUp,
+    undo: None,
+    agent: Some(Agent {
+        plan: "plan_cancel",
+        plans: "Plan to give waiting events up (`comeback waiting cancel --dry-run`). Changes nothing. Use it for \
+         events that can never succeed. Show the plan to the person who asked, then pass its token to `cancel`.",
+        carries_out: "Carry out a plan of `plan_cancel`: its events become dead letters with the reason \
+         `cancelled`. Use it only after the person who asked has agreed to this plan.",
+        without: &[],
+    }),
+};
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct EventsArgs {
@@ -120,20 +101,24 @@ pub struct EventsJson {
 }
 
 /// The events that an order is about, in the register.
-pub struct Events<D> {
+pub struct Events<const CANCELS: bool> {
     register: DynamoRegister,
     selection: Selection,
     parts: Vec<Partition>,
     rate: Option<Rate>,
-    deed: PhantomData<D>,
 }
 
-impl<D: Deed> Order for Events<D> {
+impl<const CANCELS: bool> Events<CANCELS> {
+    /// What the handler does with an event.
+    const ORDER: Claimed = if CANCELS { Claimed::Cancel } else { Claimed::Retry };
+}
+
+impl<const CANCELS: bool> Order for Events<CANCELS> {
     type Plan = Plan;
     type Tally = Tally;
     type Document = EventsJson;
 
-    const KIND: Kind = D::KIND;
+    const KIND: Kind = if CANCELS { CANCEL } else { RETRY_NOW };
 
     /// An event's key has the request id of its last failure, so it differs once the event has failed again.
     async fn plan(
@@ -161,7 +146,8 @@ impl<D: Deed> Order for Events<D> {
         goes_on: impl FnMut(&Tally) -> bool + Send,
     ) -> (Tally, Result<(), Failure>) {
         let Self { register, selection, parts, rate, .. } = self;
-        let (tally, ended) = carry_out(D::ORDER, selection, parts, *rate, register, goes_on).await;
+        let (tally, ended) =
+            carry_out(Self::ORDER, selection, parts, *rate, register, goes_on).await;
         (tally, ended.map_err(Failure::from))
     }
 
@@ -174,11 +160,11 @@ impl<D: Deed> Order for Events<D> {
     }
 
     fn plan_notices(&self, plan: &Plan) -> Vec<Notice> {
-        plan.notices(D::ORDER)
+        plan.notices(Self::ORDER)
     }
 
     fn notices(&self, tally: &Tally) -> Vec<Notice> {
-        tally.notices(D::ORDER)
+        tally.notices(Self::ORDER)
     }
 
     fn document(&self, plan: Option<Plan>, ended: Option<Ended<Tally>>) -> EventsJson {
@@ -187,7 +173,7 @@ impl<D: Deed> Order for Events<D> {
     }
 }
 
-impl<D: Deed> Selects for Events<D> {
+impl<const CANCELS: bool> Selects for Events<CANCELS> {
     type Args = EventsArgs;
 
     fn options(args: &mut EventsArgs) -> OrderOptions {
@@ -219,7 +205,7 @@ impl<D: Deed> Selects for Events<D> {
         if args.edit || !args.set.is_empty() {
             return Err(KEEPS_PAYLOAD.into());
         }
-        if D::ORDER == Claimed::Cancel {
+        if CANCELS {
             if !args.options.all && args.filter.is_empty() {
                 return Err(NEEDS_ALL.into());
             }
@@ -232,7 +218,7 @@ impl<D: Deed> Selects for Events<D> {
         let selection = args.filter.selection(account.aws.now());
         let register = open_in(account, &args.system).await?;
         let parts = register.parts(&selection.failures.functions).await?;
-        Ok(Self { register, selection, parts, rate: args.rate, deed: PhantomData })
+        Ok(Self { register, selection, parts, rate: args.rate })
     }
 
     fn only(&mut self, keys: BTreeSet<String>) {

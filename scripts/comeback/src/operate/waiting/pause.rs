@@ -1,6 +1,6 @@
 //! `comeback pause` and `resume`: hold back the retries of a function or a queue, and list what is paused.
 
-use std::{collections::BTreeSet, marker::PhantomData};
+use std::collections::BTreeSet;
 
 use comeback_core::{Timestamp, time::rfc3339};
 use schemars::JsonSchema;
@@ -35,8 +35,42 @@ use crate::{
 };
 
 /// The order that `comeback pause` gives, and that of `comeback resume`.
-pub type Pause = Hold<Paused>;
-pub type Resume = Hold<Resumed>;
+pub type Pause = Hold<true>;
+pub type Resume = Hold<false>;
+
+const PAUSE: Kind = Kind {
+    name: "pause",
+    title: "Pause {}",
+    button: "Pause",
+    noun: Noun::Target,
+    done: "paused",
+    effect: Effect::Sets,
+    undo: Some("resume"),
+    agent: Some(Agent {
+        plan: "plan_pause",
+        plans: "Plan to hold back all retries of a function or a queue (`comeback pause --dry-run`). Changes \
+         nothing. Use it to keep events where they are while something is mended, then pass its token to `pause`.",
+        carries_out: "Carry out a plan of `plan_pause`: the events of the function wait until it is resumed.",
+        without: &[],
+    }),
+};
+
+const RESUME: Kind = Kind {
+    name: "resume",
+    title: "Resume {}",
+    button: "Resume",
+    noun: Noun::Target,
+    done: "resumed",
+    effect: Effect::Sets,
+    undo: Some("pause"),
+    agent: Some(Agent {
+        plan: "plan_resume",
+        plans: "Plan to end a pause (`comeback resume --dry-run`). Changes nothing. Pass its token to `resume`.",
+        carries_out: "Carry out a plan of `plan_resume`: the events that were held back come back within 15 \
+         minutes.",
+        without: &[],
+    }),
+};
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct PauseArgs {
@@ -49,7 +83,7 @@ pub struct PauseArgs {
 }
 
 #[derive(Clone, Debug, clap::Args)]
-pub struct ResumeArgs {
+pub struct HoldArgs {
     /// The function or the queue, such as sqs:imports, by its name or ARN. With a version or an alias, only that one;
     /// without, all that are attached or paused.
     #[arg(value_name = "FUNCTION[:ALIAS]|QUEUE", value_parser = not_empty)]
@@ -74,92 +108,10 @@ pub struct PauseOptions {
 }
 
 pub async fn pause(args: &PauseArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    match &args.function {
-        Some(_) => terminal::run::<Pause>(args, shell).await,
-        None => list_pauses(&args.options, shell).await,
-    }
-}
-
-/// What is done with a function or a queue.
-pub trait Deed: Send + Sync + 'static {
-    type Args: clap::Args + Clone + Send + Sync + 'static;
-    const KIND: Kind;
-    const IS_PAUSE: bool;
-
-    fn function(args: &Self::Args) -> Option<&str>;
-
-    fn options(args: &mut Self::Args) -> &mut PauseOptions;
-
-    fn chosen(function: String, options: PauseOptions) -> Self::Args;
-}
-
-pub enum Paused {}
-
-impl Deed for Paused {
-    type Args = PauseArgs;
-    const IS_PAUSE: bool = true;
-    const KIND: Kind = Kind {
-        name: "pause",
-        title: "Pause {}",
-        button: "Pause",
-        noun: Noun::Target,
-        done: "paused",
-        effect: Effect::Sets,
-        undo: Some("resume"),
-        agent: Some(Agent {
-            plan: "plan_pause",
-            plans: "Plan to hold back all retries of a function or a queue (`comeback pause --dry-run`). Changes \
-             nothing. Use it to keep events where they are while something is mended, then pass its token to `pause`.",
-            carries_out: "Carry out a plan of `plan_pause`: the events of the function wait until it is resumed.",
-            without: &[],
-        }),
-    };
-
-    fn function(args: &PauseArgs) -> Option<&str> {
-        args.function.as_deref()
-    }
-
-    fn options(args: &mut PauseArgs) -> &mut PauseOptions {
-        &mut args.options
-    }
-
-    fn chosen(function: String, options: PauseOptions) -> PauseArgs {
-        PauseArgs { function: Some(function), options }
-    }
-}
-
-pub enum Resumed {}
-
-impl Deed for Resumed {
-    type Args = ResumeArgs;
-    const IS_PAUSE: bool = false;
-    const KIND: Kind = Kind {
-        name: "resume",
-        title: "Resume {}",
-        button: "Resume",
-        noun: Noun::Target,
-        done: "resumed",
-        effect: Effect::Sets,
-        undo: Some("pause"),
-        agent: Some(Agent {
-            plan: "plan_resume",
-            plans: "Plan to end a pause (`comeback resume --dry-run`). Changes nothing. Pass its token to `resume`.",
-            carries_out: "Carry out a plan of `plan_resume`: the events that were held back come back within 15 \
-             minutes.",
-            without: &[],
-        }),
-    };
-
-    fn function(args: &ResumeArgs) -> Option<&str> {
-        Some(&args.function)
-    }
-
-    fn options(args: &mut ResumeArgs) -> &mut PauseOptions {
-        &mut args.options
-    }
-
-    fn chosen(function: String, options: PauseOptions) -> ResumeArgs {
-        ResumeArgs { function, options }
+    let PauseArgs { function, options } = args.clone();
+    match function {
+        Some(function) => terminal::run::<Pause>(&HoldArgs { function, options }, shell).await,
+        None => list_pauses(&options, shell).await,
     }
 }
 
@@ -177,12 +129,11 @@ pub struct HoldJson {
 }
 
 /// What to pause or to resume.
-pub struct Hold<D> {
+pub struct Hold<const IS_PAUSE: bool> {
     register: DynamoRegister,
     /// The function or the queue, as the operator has named it.
     name: String,
     targets: Vec<String>,
-    deed: PhantomData<D>,
 }
 
 /// Each target, with the time since when it is paused.
@@ -196,12 +147,12 @@ pub struct Held {
     since: Option<Timestamp>,
 }
 
-impl<D: Deed> Order for Hold<D> {
+impl<const IS_PAUSE: bool> Order for Hold<IS_PAUSE> {
     type Plan = States;
     type Tally = Held;
     type Document = HoldJson;
 
-    const KIND: Kind = D::KIND;
+    const KIND: Kind = if IS_PAUSE { PAUSE } else { RESUME };
 
     async fn plan(
         &mut self,
@@ -226,7 +177,7 @@ impl<D: Deed> Order for Hold<D> {
         &self,
         mut goes_on: impl FnMut(&Held) -> bool + Send,
     ) -> (Held, Result<(), Failure>) {
-        let since = D::IS_PAUSE.then(|| self.register.now());
+        let since = IS_PAUSE.then(|| self.register.now());
         let mut held = Held { targets: 0, since };
         for target in &self.targets {
             if let Err(fault) = self.register.pause(target, since).await {
@@ -258,7 +209,7 @@ impl<D: Deed> Order for Hold<D> {
                 since.map_or("not paused".to_owned(), |at| format!("paused since {}", rfc3339(at)));
             Notice::plain(format!("{}: {state}", target_name(target)))
         });
-        let means = if D::IS_PAUSE {
+        let means = if IS_PAUSE {
             "events that are due wait until it is resumed; their age still grows, and retry-now is not held back"
         } else {
             "the events that were held back come back within 15 minutes"
@@ -270,7 +221,7 @@ impl<D: Deed> Order for Hold<D> {
         if held.targets == 0 {
             return vec![Notice::nothing_done()];
         }
-        vec![Notice::good(pause_done(&target_name(&self.name), D::IS_PAUSE))]
+        vec![Notice::good(pause_done(&target_name(&self.name), IS_PAUSE))]
     }
 
     fn document(&self, _: Option<States>, ended: Option<Ended<Held>>) -> HoldJson {
@@ -285,40 +236,36 @@ impl<D: Deed> Order for Hold<D> {
     }
 }
 
-impl<D: Deed> Selects for Hold<D> {
-    type Args = D::Args;
+impl<const IS_PAUSE: bool> Selects for Hold<IS_PAUSE> {
+    type Args = HoldArgs;
 
-    fn options(args: &mut D::Args) -> OrderOptions {
-        let PauseOptions { yes, dry_run, json, .. } = *D::options(args);
+    fn options(args: &mut HoldArgs) -> OrderOptions {
+        let PauseOptions { yes, dry_run, json, .. } = args.options;
         OrderOptions { all: false, yes, dry_run, json }
     }
 
-    fn connection(args: &mut D::Args) -> &mut Connection {
-        &mut D::options(args).system.connection
+    fn connection(args: &mut HoldArgs) -> &mut Connection {
+        &mut args.options.system.connection
     }
 
-    fn chosen(choice: Choice) -> D::Args {
+    fn chosen(choice: Choice) -> HoldArgs {
         let function = choice.failures.functions.into_iter().next().unwrap_or_default();
         let system = SystemOptions { handler: choice.handler, connection: Connection::default() };
-        D::chosen(function, PauseOptions { yes: true, dry_run: false, json: false, system })
-    }
-
-    fn check(args: &mut D::Args) -> Result<(), Failure> {
-        if D::function(args).is_none() {
-            return Err("expected the name of a function or a queue, got none".into());
+        HoldArgs {
+            function,
+            options: PauseOptions { yes: true, dry_run: false, json: false, system },
         }
-        Ok(())
     }
 
-    async fn open(mut args: D::Args, account: Account) -> Result<Self, Failure> {
-        let name = D::function(&args).unwrap_or_default().to_owned();
-        let register = open_in(account, &D::options(&mut args).system).await?;
-        let targets = if D::IS_PAUSE {
+    async fn open(args: HoldArgs, account: Account) -> Result<Self, Failure> {
+        let HoldArgs { function: name, options } = args;
+        let register = open_in(account, &options.system).await?;
+        let targets = if IS_PAUSE {
             register.to_pause(&name).await?
         } else {
             register.to_resume(&name, &register.pauses().await?).await?
         };
-        Ok(Self { register, name, targets, deed: PhantomData })
+        Ok(Self { register, name, targets })
     }
 
     fn only(&mut self, keys: BTreeSet<String>) {
