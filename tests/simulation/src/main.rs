@@ -157,7 +157,7 @@ fn run(
 fn replay(out: &mut impl Write, seed: u64, event: Option<usize>) -> io::Result<bool> {
     let ended = play(Plan::of(seed), true);
     let about = event.or(ended.violation.as_ref().and_then(|violation| violation.event));
-    write!(out, "{}", ended.story.of(about))?;
+    write!(out, "{}", ended.known.story.of(about))?;
     match &ended.violation {
         Some(violation) => writeln!(out, "{violation}")?,
         None => writeln!(out, "all rules held")?,
@@ -203,7 +203,7 @@ fn play_script(out: &mut impl Write, file: &Path, is_story_told: bool) -> io::Re
     let played = script.play(is_story_told);
     if is_story_told {
         let about = played.judge.violation.as_ref().and_then(|violation| violation.event);
-        write!(out, "{}{}", played.judge.story.of(about), played.judge.tally.counts())?;
+        write!(out, "{}{}", played.judge.known.story.of(about), played.judge.known.tally.counts())?;
     }
     let violation = played.judge.violation.as_ref().map(ToString::to_string);
     let wrong: Vec<_> = violation.into_iter().chain(played.complaints(&script)).collect();
@@ -228,14 +228,14 @@ fn day(
     let events = plan.events;
     let ended = play(Plan { has_metrics: metrics.is_some(), ..plan }, false);
     let seconds = started.elapsed().as_secs_f64();
-    write!(out, "{}", ended.tally.counts())?;
+    write!(out, "{}", ended.known.tally.counts())?;
     if let Some(violation) = &ended.violation {
         writeln!(out, "{violation}")?;
     }
-    let hours = between(at_millis(BEGAN_AT), ended.now).as_secs_f64() / 3600.0;
+    let hours = between(at_millis(BEGAN_AT), ended.known.now).as_secs_f64() / 3600.0;
     writeln!(out, "{events} events over {hours:.1} virtual hours in {seconds:.1} s")?;
     let unwritten =
-        metrics.and_then(|file| fs::write(file, ended.figures.metrics.join("\n")).err());
+        metrics.and_then(|file| fs::write(file, ended.known.figures.metrics.join("\n")).err());
     if let Some(error) = &unwritten {
         writeln!(out, "can't write metrics: {error}")?;
     }

@@ -17,7 +17,8 @@ use crate::{
 /// How long after an outage this many percent of its events have succeeded that had failed.
 pub fn recovered_after(ended: &Judge, outage: Outage, percent: usize) -> Option<Duration> {
     let until = later(at_millis(BEGAN_AT), outage.lasts());
-    let at = ended.figures.recovered.get(ended.figures.recovered.len() * percent / 100)?;
+    let at =
+        ended.known.figures.recovered.get(ended.known.figures.recovered.len() * percent / 100)?;
     Some(between(until, *at))
 }
 
@@ -49,14 +50,14 @@ fn tell(out: &mut impl Write, ended: &Judge, outage: Outage, seed: u64) -> io::R
     writeln!(
         out,
         "seed {seed}: {} events, {} waited at once; {} retries while down; first success {} s after the outage, 95 % {} s; a step {} ms late at most",
-        ended.events.len(),
-        ended.figures.waiting.most,
-        ended.figures.retried_while_down,
+        ended.known.events.len(),
+        ended.known.figures.waiting.most,
+        ended.known.figures.retried_while_down,
         after(0),
         after(95),
-        ended.figures.late_step.as_millis(),
+        ended.known.figures.late_step.as_millis(),
     )?;
-    for (target, lateness) in &ended.figures.lateness {
+    for (target, lateness) in &ended.known.figures.lateness {
         writeln!(
             out,
             "  function {target}: {} attempts; late by {:.1} s (p50), {:.1} s (p99), {:.1} s at most; no place for a batch for {:.1} s at most",
@@ -64,7 +65,7 @@ fn tell(out: &mut impl Write, ended: &Judge, outage: Outage, seed: u64) -> io::R
             lateness.at(50).as_secs_f64(),
             lateness.at(99).as_secs_f64(),
             lateness.at(100).as_secs_f64(),
-            ended.figures.backlogs[*target].longest.as_secs_f64(),
+            ended.known.figures.backlogs[*target].longest.as_secs_f64(),
         )?;
     }
     Ok(())
@@ -73,12 +74,12 @@ fn tell(out: &mut impl Write, ended: &Judge, outage: Outage, seed: u64) -> io::R
 fn figures(ended: &Judge, outage: Outage) -> Value {
     let after = |share| recovered_after(ended, outage, share).map(|after| after.as_secs());
     let late = |target: usize, percent| {
-        ended.figures.lateness.get(&target).map(|lateness| lateness.at(percent).as_secs_f64())
+        ended.known.figures.lateness.get(&target).map(|lateness| lateness.at(percent).as_secs_f64())
     };
     json!({
-        "events": ended.events.len(),
-        "waited_at_once": ended.figures.waiting.most,
-        "retries_while_down": ended.figures.retried_while_down,
+        "events": ended.known.events.len(),
+        "waited_at_once": ended.known.figures.waiting.most,
+        "retries_while_down": ended.known.figures.retried_while_down,
         "first_success_after": after(0),
         "recovered_after": after(95),
         "a_late_p50": late(0, 50),

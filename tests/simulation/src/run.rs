@@ -11,7 +11,8 @@ use std::{
 };
 
 use crate::{
-    notes::{Check, Tally, Violation},
+    judge::{Check, Violation},
+    notes::Tally,
     plan::Plan,
     world::play,
 };
@@ -42,7 +43,7 @@ pub fn worlds(seeds: Range<u64>, threads: usize) -> Summary {
             let ended = play(Plan::of(seed), false);
             let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
             summary.worlds += 1;
-            summary.tally.add(&ended.tally);
+            summary.tally.add(&ended.known.tally);
             let is_first = summary.failed.as_ref().is_none_or(|&(first, _)| seed < first);
             if let Some(violation) = ended.violation
                 && is_first
@@ -59,7 +60,7 @@ pub fn worlds(seeds: Range<u64>, threads: usize) -> Summary {
 /// What a person needs to know about a world that failed: the rule, the command that replays it, and the story of the
 /// event.
 pub fn report(seed: u64, violation: &Violation) -> String {
-    let story = play(Plan::of(seed), true).story.of(violation.event);
+    let story = play(Plan::of(seed), true).known.story.of(violation.event);
     format!(
         "seed {seed}: {violation}\n  cargo run --release -p simulation -- replay {seed}\n\n{story}"
     )

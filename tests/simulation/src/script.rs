@@ -258,7 +258,7 @@ impl Display for Script {
 impl Played {
     /// What is wrong with the script: what was not asked for, and what was to be seen and was not.
     pub fn complaints(&self, script: &Script) -> Vec<String> {
-        let tally = &self.judge.tally.seen;
+        let tally = &self.judge.known.tally.seen;
         let is_seen = |what: &&String| tally.keys().map(Seen::to_string).any(|seen| seen == **what);
         let unseen = script.seen.iter().filter(|what| !is_seen(what));
         let unseen = unseen.map(|what| format!("expected to see {what:?}, got nothing of it"));

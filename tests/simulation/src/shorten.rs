@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::{
     choices::{How, SENT_AFTER, TARGET, Told},
-    judge::Judge,
-    notes::{Check, Seen},
+    judge::{Check, Judge},
+    notes::Seen,
     plan::Plan,
     script::{Part, Script},
     world::play_as,
@@ -34,7 +34,8 @@ pub struct Shows {
 
 impl Shows {
     fn by(&self, judge: &Judge) -> bool {
-        let is_seen = |what: &String| judge.tally.seen.keys().any(|it| it.to_string() == *what);
+        let is_seen =
+            |what: &String| judge.known.tally.seen.keys().any(|it| it.to_string() == *what);
         judge.violation.as_ref().map(|it| it.check) == self.breaks && self.sees.iter().all(is_seen)
     }
 }
@@ -86,7 +87,8 @@ impl Shortening {
             return false;
         }
         let played = script.play(false);
-        let steps = played.judge.tally.seen.get(&Seen::Step("steps")).copied().unwrap_or_default();
+        let steps =
+            played.judge.known.tally.seen.get(&Seen::Step("steps")).copied().unwrap_or_default();
         (self.replays, self.steps) = (self.replays - 1, self.steps.saturating_sub(steps));
         let is_same = self.shows.by(&played.judge);
         if is_same {

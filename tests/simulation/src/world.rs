@@ -42,7 +42,7 @@ use crate::{
     choices::{Choices, How, Of, Outcome},
     dice::Dice,
     judge::{Happens, Judge},
-    notes::{Check, Fault, Seen, Trouble},
+    notes::{Fault, Seen, Trouble},
     plan::{Plan, Spell},
 };
 
@@ -210,14 +210,13 @@ impl World {
             let Some(next) = [due, self.cloud_wakes_at].into_iter().flatten().min() else { break };
             steps += 1;
             if next > end || steps > steps_max {
-                let what = format!("after {steps} steps there is still something to do");
-                self.judge.violated(Check::Settles, None, what);
+                self.judge.shows(None, Happens::GoesOn(steps));
                 break;
             }
             self.publish_queues(next);
             self.now = self.now.max(next);
             self.clock.set(self.now);
-            self.judge.now = self.now;
+            self.judge.known.now = self.now;
             if due.is_some_and(|due| due <= self.now)
                 && let Some((_, step)) = self.agenda.pop_first()
             {
@@ -228,7 +227,7 @@ impl World {
             self.judge.at_rest();
             self.read_dead_letters();
         }
-        self.judge.tally.seen.insert(Seen::Step("steps"), steps);
+        self.judge.known.tally.seen.insert(Seen::Step("steps"), steps);
         let has_ended = self.judge.violation.is_none();
         (self.judge, self.choices.outcome(has_ended))
     }
@@ -239,7 +238,7 @@ impl World {
         self.cloud.is_touched()
             || self.cloud_wakes_at.is_some_and(|at| at <= self.now)
             || self.cloud.may_scale()
-            || self.judge.figures.has_backlog()
+            || self.judge.known.figures.has_backlog()
     }
 
     /// Does what is due in the cloud, and whatever follows from that.
@@ -267,7 +266,7 @@ impl World {
         let plan = Rc::clone(&self.plan);
         for (number, queue) in plan.queues.iter().enumerate().filter(|_| plan.flawless) {
             let is_behind = self.cloud.unchanged().is_behind(self.now, &queue.name);
-            self.judge.figures.note_backlog(number, is_behind, self.now);
+            self.judge.known.figures.note_backlog(number, is_behind, self.now);
         }
     }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use comeback_core::{Timestamp, time::between};
 
-use super::promises::Phase;
+use super::known::Phase;
 
 #[derive(Default)]
 pub struct Figures {

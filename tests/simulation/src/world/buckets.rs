@@ -78,7 +78,7 @@ impl World {
             // The object may be gone by then.
             self.after(delay, move |world| drop(world.cloud.s3.delete(&bucket, &key)));
         }
-        self.judge.lies_at(&trace, place);
+        self.judge.known.lies_at(&trace, place);
         if notices != Notices::EventBridge && self.happens(of, Fault::NoticesJoined) {
             let record = said["Records"][0].to_string();
             return self.hold(target, record, trace.into());
@@ -97,7 +97,7 @@ impl World {
         let delay = self.lateness(of);
         let first = message();
         self.after(delay, move |world| world.forward(queue, first));
-        if let Some((case, _)) = self.judge.repeatable(trace)
+        if let Some((case, _)) = self.judge.known.repeatable(trace)
             && self.happens(of, Fault::NoticeRepeated)
         {
             self.judge.copied(case);
@@ -132,17 +132,17 @@ impl World {
             let record = match self.choices.number(of, "a record beside others", 0..=3) {
                 1 => r#"{"eventSource": "aws:sqs"}"#.to_owned(),
                 2 => first.0.replace("ObjectCreated:Put", "ObjectRemoved:Delete"),
-                3 if self.judge.repeatable(&first.1).is_some() => {
+                3 if self.judge.known.repeatable(&first.1).is_some() => {
                     held.push(first.clone());
                     continue;
                 }
                 _ => "7".to_owned(),
             };
             let trace: Arc<str> = self.trace().into();
-            let id = format!("beside-records-{}", self.judge.events.len());
+            let id = format!("beside-records-{}", self.judge.known.events.len());
             let stranger = Stranger::new("beside records", String::new(), &id, &alone(&record));
             let over = Some("unreadable");
-            self.judge.stranger(target, Stranger { over, ..stranger }, &trace);
+            self.judge.known.stranger(target, Stranger { over, ..stranger }, &trace);
             self.note_sender(of);
             held.insert(self.choices.index(of, "its place", held.len()), (record, trace));
         }
@@ -153,10 +153,10 @@ impl World {
             Notices::Directly | Notices::EventBridge => body,
         };
         let trace = self.trace();
-        let id = format!("of-several-{}", self.judge.events.len());
+        let id = format!("of-several-{}", self.judge.known.events.len());
         let notice = Stranger::new("a notice of several objects", String::new(), &id, &body);
         let parts = held.into_iter().map(|(record, trace)| (alone(&record), trace)).collect();
-        self.judge.joins(target, notice, &trace, parts);
+        self.judge.known.joins(target, notice, &trace, parts);
         self.note_sender(of);
         self.announce_one(of, target, &body, &trace);
     }
@@ -200,7 +200,7 @@ impl World {
             ..Outgoing::default()
         };
         let queue = self.plan.targets[target].queue;
-        self.judge.stranger(target, stranger, &trace);
+        self.judge.known.stranger(target, stranger, &trace);
         self.note_sender(of);
         self.forward(queue, message);
     }
@@ -275,7 +275,7 @@ impl World {
             _ => (usual, good, as_good),
         };
         let trace = self.trace();
-        self.judge.stranger(number, stranger, &trace);
+        self.judge.known.stranger(number, stranger, &trace);
         self.note_sender(of);
         let ids = self.cloud.s3.request_ids();
         let put = Put {
@@ -296,7 +296,7 @@ impl World {
             self.plan.targets.iter().position(|it| it.bucket().as_ref() == Some(&location.bucket));
         let is_denied = target.is_some_and(|it| self.is(Trouble::BucketDenied, it));
         if is_denied {
-            self.judge.tally.count(crate::notes::Seen::Trouble(Trouble::BucketDenied));
+            self.judge.known.tally.count(crate::notes::Seen::Trouble(Trouble::BucketDenied));
         }
         if is_denied || self.happens(of, Fault::RecordDenied) {
             let (code, status) = self.choices.pick(of, "denial", &DENIALS);
@@ -310,7 +310,7 @@ impl World {
         let object = self.cloud.s3.object(&location.bucket, &location.key);
         let bytes = object.map(|object| Arc::clone(&object.bytes));
         bytes.map(Found::Record).map_err(|error| {
-            self.judge.tally.count(crate::notes::Seen::Fault(Fault::RecordGone));
+            self.judge.known.tally.count(crate::notes::Seen::Fault(Fault::RecordGone));
             Refusal {
                 kind: None,
                 ..Refusal::of(error.code(), error.status(), FaultKind::Configuration)
@@ -320,7 +320,9 @@ impl World {
 
     /// A dead letter without its payload is accepted. Its record must have that, unless somebody has deleted it.
     pub fn check_pointer(&mut self, of: Subject, letter: &DeadLetter) {
-        let Some(Place { bucket, key, .. }) = self.judge.pointed_to(of, letter) else { return };
+        let Some(Place { bucket, key, .. }) = self.judge.known.pointed_to(of, letter) else {
+            return;
+        };
         let object = self.cloud.s3.object(&bucket, &key);
         if let Some(bytes) = object.ok().map(|object| Arc::clone(&object.bytes)) {
             self.judge.has_pointed(of, &bytes);

@@ -60,21 +60,21 @@ impl World {
         };
         let Some((name, &target)) = self.targets.iter().nth(nth) else { return };
         let name = Arc::clone(name);
-        let (event, second) = (self.judge.events.len(), self.now.timestamp());
+        let (event, second) = (self.judge.known.events.len(), self.now.timestamp());
         if self.plan.targets[target].is_queue() {
             return self.send_message(of, target, event, second);
         }
         let is_forged =
             self.plan.forging == Some(target) && self.choices.happens(of, "forged", FORGED);
         let payload = if is_forged {
-            self.judge.tally.count(Seen::Step("forgeries"));
+            self.judge.known.tally.count(Seen::Step("forgeries"));
             payload::forgery(event, second, of, &mut self.choices)
         } else if self.plan.outage.is_some() {
             payload::plain(event)
         } else if self.choices.happens(of, "large", self.plan.large) {
             payload::large(event, of, &mut self.choices)
         } else if self.choices.happens(of, "equal", self.plan.equal) {
-            self.judge.tally.count(Seen::Step("equal payloads"));
+            self.judge.known.tally.count(Seen::Step("equal payloads"));
             payload::equal(of, &mut self.choices)
         } else if self.choices.happens(of, "nested", self.plan.nested) {
             payload::nested(event, second, of, &mut self.choices)
@@ -91,7 +91,7 @@ impl World {
         };
         // If Lambda refuses the invocation, the client knows that, and there is no event.
         if let Ok(Invoked::Accepted(request_id)) = self.cloud.invoke(self.now, invocation) {
-            self.judge.sent(target, payload, &request_id, &trace);
+            self.judge.known.sent(target, payload, &request_id, &trace);
             self.note_sender(of);
         }
     }
@@ -111,7 +111,7 @@ impl World {
         // If the queue refuses the message, there is none.
         if let Ok(sent) = self.cloud.sqs.send(self.now, queue, message) {
             let id = Arc::clone(&sent.message_id);
-            self.judge.sent(target, payload, &id, &trace);
+            self.judge.known.sent(target, payload, &id, &trace);
             self.note_sender(of);
         }
     }
@@ -137,7 +137,7 @@ impl World {
                         let queue = &world.plan.targets[number].name;
                         // The handle is valid until the message is shown again.
                         let _ = world.cloud.sqs.delete(world.now, queue, &handle);
-                        world.judge.succeeded(&id);
+                        world.judge.known.succeeded(&id);
                     });
                 }
             }
@@ -169,10 +169,10 @@ impl World {
         let trace = self.trace();
         let (root, rest) = trace.split_once(';').unwrap_or_default();
         if self.choices.happens(of, "without a root", self.plan.rootless) {
-            self.judge.tally.count(Seen::Step("events without a root"));
+            self.judge.known.tally.count(Seen::Step("events without a root"));
             rest.to_owned()
         } else if self.choices.happens(of, "shares its root", self.plan.shared) {
-            self.judge.tally.count(Seen::Step("events that share a root"));
+            self.judge.known.tally.count(Seen::Step("events that share a root"));
             format!("{SHARED_ROOT};{rest}")
         } else {
             format!("{root};{rest}")
@@ -188,7 +188,7 @@ impl World {
             self.plan_sending(Of::stranger(sent + 1), self.plan.strangers, Self::send_strange);
         }
         let plan = Rc::clone(&self.plan);
-        let id = format!("stranger-{}", self.judge.events.len());
+        let id = format!("stranger-{}", self.judge.known.events.len());
         let (number, queue, stranger) = match plan.attack {
             Some(attack) => self.hostile(of, attack, &id),
             None => {
@@ -222,9 +222,9 @@ impl World {
                 true => Arc::clone(&stranger.request_id),
                 false => Arc::clone(&sent.message_id),
             };
-            self.judge.stranger(number, Stranger { request_id, ..stranger }, &trace);
+            self.judge.known.stranger(number, Stranger { request_id, ..stranger }, &trace);
             self.note_sender(of);
-            self.judge.tally.count(Seen::Fault(Fault::Poison));
+            self.judge.known.tally.count(Seen::Fault(Fault::Poison));
         }
     }
 
@@ -324,7 +324,7 @@ impl World {
                 (on, open_queue, refused(Stranger { attributes, ..stranger }))
             }
             2 => {
-                let theirs = self.judge.victims_request(on, by, of, &mut self.choices);
+                let theirs = self.judge.known.victims_request(on, by, of, &mut self.choices);
                 let theirs = theirs.unwrap_or(id.into());
                 let body = about(&own, &theirs, &carrying(&payload));
                 let stranger = hostile("hostile: the victim's request id", body);
@@ -443,8 +443,8 @@ impl World {
         let queue = &self.plan.queues[queue].name;
         // If the message around a record is too large, the record is lost, as on AWS.
         if self.cloud.sqs.send(self.now, queue, message).is_err() {
-            self.judge.tally.count(Seen::Fault(Fault::RecordTooLarge));
-            self.judge.lost_on_its_way(&trace);
+            self.judge.known.tally.count(Seen::Fault(Fault::RecordTooLarge));
+            self.judge.known.lost_on_its_way(&trace);
         }
     }
 
@@ -460,7 +460,8 @@ impl World {
         let Some(&target) = self.targets.get(&run.configuration.name) else { return };
         self.judge.began(&run.request_id, run.payload.get(), &run.trace_header);
         let of = self.of_request(&run.request_id);
-        let is_forged = self.plan.forging == Some(target) && self.judge.is_forged(&run.request_id);
+        let is_forged =
+            self.plan.forging == Some(target) && self.judge.known.is_forged(&run.request_id);
         let outcome = match self.fails(target, &run.request_id) {
             // It never comes back, so no handler has anything to do with it.
             _ if is_forged => Outcome::Failed(br#"{"errorType":"PermanentFailure"}"#.to_vec()),
@@ -485,7 +486,7 @@ impl World {
     fn fails(&mut self, target: usize, id: &str) -> bool {
         if let Some(outage) = self.plan.outage {
             if target != 0 {
-                return self.judge.open.get(id).is_some_and(|open| open.attempt == 0);
+                return self.judge.known.open.get(id).is_some_and(|open| open.attempt == 0);
             }
             let second = self.now.timestamp();
             self.second =
@@ -495,7 +496,7 @@ impl World {
             (*invocations, *errors) = (*invocations + 1, *errors + u32::from(fails));
             return fails;
         }
-        let event = self.judge.open.get(id).map_or(0, |open| open.event);
+        let event = self.judge.known.open.get(id).map_or(0, |open| open.event);
         if self.is_hopeless(event) {
             true
         } else if self.is_calm {
@@ -514,11 +515,11 @@ impl World {
         let kinds = self.plan.failures_from..=99;
         let (error_type, message) = match self.choices.kind(of, "failure", kinds, 99) {
             0..=5 => {
-                self.judge.tally.count(Seen::Fault(Fault::TargetCrashed));
+                self.judge.known.tally.count(Seen::Fault(Fault::TargetCrashed));
                 return Outcome::Exited(Exit::Status(1));
             }
             6..=9 => {
-                self.judge.tally.count(Seen::Fault(Fault::TargetTimedOut));
+                self.judge.known.tally.count(Seen::Fault(Fault::TargetTimedOut));
                 return Outcome::TimedOut;
             }
             10..=12 => {
@@ -527,7 +528,7 @@ impl World {
                 return Outcome::Failed(odd.as_bytes().to_vec());
             }
             13..=20 => {
-                self.judge.tally.count(Seen::Fault(Fault::TargetAskedToWait));
+                self.judge.known.tally.count(Seen::Fault(Fault::TargetAskedToWait));
                 let error_type = self.choices.pick(of, "error", &["RetryAfter", "kit::RetryAfter"]);
                 (error_type, format!("{count}{unit}: the upstream says 429"))
             }
@@ -554,8 +555,8 @@ impl World {
             let Some(request_id) = event.request_id else { continue };
             if let What::Finished { outcome, response } = event.what {
                 if outcome == Ending::Succeeded {
-                    self.judge.succeeded(&request_id);
-                } else if self.judge.open.contains_key(&request_id) {
+                    self.judge.known.succeeded(&request_id);
+                } else if self.judge.known.open.contains_key(&request_id) {
                     error = read(response.get());
                 }
             } else if let What::GivenUp { condition, .. } = event.what {
@@ -565,10 +566,10 @@ impl World {
                         self.judge.failed(&request_id, condition, std::mem::take(&mut error));
                     }
                     Some(_) => {
-                        self.judge.tally.count(Seen::Fault(Fault::RecordTooLarge));
-                        self.judge.lost(&request_id, "its record is too large");
+                        self.judge.known.tally.count(Seen::Fault(Fault::RecordTooLarge));
+                        self.judge.known.lost(&request_id, "its record is too large");
                     }
-                    None => self.judge.lost(&request_id, "its function is gone"),
+                    None => self.judge.known.lost(&request_id, "its function is gone"),
                 }
             }
         }

@@ -24,8 +24,8 @@ use wire::{AwsHandler, Environment, Request};
 use super::{Step, World, build};
 use crate::{
     choices::Of,
-    judge::{receive_count, trace_of, was_moved},
-    notes::{Check, Fault, Seen, Trouble},
+    judge::{Happens, receive_count, trace_of, was_moved},
+    notes::{Fault, Seen, Trouble},
     plan::Form,
 };
 
@@ -60,14 +60,14 @@ impl World {
         let mut event: SqsEvent = serde_json::from_str(run.payload.get()).expect("an event of SQS");
         let key = self.next_run;
         self.next_run += 1;
-        self.judge.tally.count(Seen::Step("batches"));
+        self.judge.known.tally.count(Seen::Step("batches"));
         let of = event.records.first().map_or_else(Of::default, |it| self.of_record(it));
         self.spoil(of, &mut event);
         event.records.iter().for_each(|record| self.end_order(trace_of(record)));
         let event = Rc::new(event);
         self.judge.delivered(key, &event);
         event.records.iter().for_each(|record| self.repeat(record));
-        let may_fork = self.judge.may_fork(key);
+        let may_fork = self.judge.known.may_fork(key);
         let is_killed = may_fork && self.draws(of, Fault::KilledBefore);
         let killed_after =
             is_killed.then(|| self.choices.number(of, "killed after", 0..=KILLED_AFTER_MAX));
@@ -84,7 +84,7 @@ impl World {
         };
         self.runs.insert(key, begun);
         if self.is(Trouble::BadDeploy, handler) {
-            self.judge.tally.count(Seen::Trouble(Trouble::BadDeploy));
+            self.judge.known.tally.count(Seen::Trouble(Trouble::BadDeploy));
             return self.after(Duration::from_millis(50), move |world| world.kill(key));
         }
         // A delay beyond the visibility timeout makes SQS deliver the message to another handler too.
@@ -101,7 +101,7 @@ impl World {
             && !self.plan.flawless
             && self.choices.happens(of, Fault::Reordered, 0.2)
         {
-            self.judge.tally.count(Seen::Fault(Fault::Reordered));
+            self.judge.known.tally.count(Seen::Fault(Fault::Reordered));
             let middle = self.choices.index(of, "first", event.records.len());
             event.records.rotate_left(middle);
         }
@@ -124,7 +124,7 @@ impl World {
                     (Fault::CountTooHigh, count + more)
                 }
             };
-            self.judge.tally.count(Seen::Fault(fault));
+            self.judge.known.tally.count(Seen::Fault(fault));
             record.attributes.insert("ApproximateReceiveCount".to_owned(), wrong.to_string());
         }
     }
@@ -132,7 +132,7 @@ impl World {
     /// Sends a record twice, or delivers its message again.
     fn repeat(&mut self, record: &SqsMessage) {
         let trace = trace_of(record);
-        let Some((case, target)) = self.judge.repeatable(trace) else { return };
+        let Some((case, target)) = self.judge.known.repeatable(trace) else { return };
         let of = self.of_trace(trace);
         let queue = self.plan.targets[target].queue;
         // The only time of a bare message is when it was sent, so a copy would have another time.
@@ -193,11 +193,11 @@ impl World {
         let ahead = self.choices.within(of, "ahead", Duration::ZERO, skew);
         let behind = self.choices.within(of, "behind", Duration::ZERO, skew);
         if ahead != behind {
-            self.judge.tally.count(Seen::Fault(Fault::ClockOff));
+            self.judge.known.tally.count(Seen::Fault(Fault::ClockOff));
         }
         let variant = self.choices.index(of, "variant", 2);
         let is_turned = self.turned[handler];
-        let number = self.judge.starts(is_turned);
+        let number = self.judge.known.starts(is_turned);
         let (now, requests) = (Rc::clone(&self.clock), RefCell::default());
         let settings = build::settings(&self.plan, handler, variant, is_turned);
         let settings = settings.expect("a plan has valid settings");
@@ -212,8 +212,11 @@ impl World {
         }
         self.turned[handler] = true;
         self.idle[handler].clear();
-        self.judge.tally.count(Seen::Step("deployments with another TRANSPARENT"));
-        self.judge.story.tell(self.now, None, || format!("handler {handler} is deployed again"));
+        self.judge.known.tally.count(Seen::Step("deployments with another TRANSPARENT"));
+        self.judge
+            .known
+            .story
+            .tell(self.now, None, || format!("handler {handler} is deployed again"));
     }
 
     /// The time by the clock of a run.
@@ -234,22 +237,24 @@ impl World {
             Poll::Pending => {
                 let judge = &self.judge;
                 let is_of_records = |(request, _): &(Request, _)| {
-                    matches!(request, Request::Sleep(_) | Request::Read(_)) || judge.splits(request)
+                    matches!(request, Request::Sleep(_) | Request::Read(_))
+                        || judge.known.splits(request)
                 };
                 let is_reading = requests.iter().all(is_of_records);
                 let is_of_recall = |call: &(Request, _)| {
                     let is_take = matches!(call.0, Request::Take { .. });
                     let is_closer =
                         matches!(call.0, Request::Siblings { only_children: false, .. });
-                    let is_first = matches!(call.0, Request::LookUp { .. }) && judge.recalls(key);
+                    let is_first =
+                        matches!(call.0, Request::LookUp { .. }) && judge.known.recalls(key);
                     is_of_records(call) || is_first || is_closer || is_take
                 };
                 let is_recalling = requests.iter().all(is_of_recall);
                 if !is_reading {
-                    self.judge.is_past_records(key);
+                    self.judge.known.is_past_records(key);
                 }
                 if !is_recalling {
-                    self.judge.is_past_recall(key, clock);
+                    self.judge.known.is_past_recall(key, clock);
                 }
                 for (request, _) in &requests {
                     if let Request::Write(write) = request {
@@ -266,19 +271,19 @@ impl World {
     fn finish(&mut self, key: u64, answer: Answer) {
         let Some(begun) = self.runs.remove(&key) else { return };
         let Ok(report) = answer else {
-            let what = format!("run {key} found a record without an id");
-            return self.judge.violated(Check::ReportsTruly, None, what);
+            return self.judge.shows(None, Happens::Fails(key));
         };
         if let Some((process, _)) = &begun.working {
-            self.judge.is_past_recall(key, process.clock.now());
+            self.judge.known.is_past_recall(key, process.clock.now());
             self.publish_report(&report, process.clock.now());
         }
-        let outcome = if self.judge.may_fork(key) && self.happens(begun.of, Fault::KilledAfter) {
-            Outcome::Exited(Exit::Signal(9))
-        } else {
-            self.idle[begun.handler].extend(begun.working.map(|(process, _)| process));
-            Outcome::Returned(serde_json::to_vec(&report.response()).unwrap_or_default())
-        };
+        let outcome =
+            if self.judge.known.may_fork(key) && self.happens(begun.of, Fault::KilledAfter) {
+                Outcome::Exited(Exit::Signal(9))
+            } else {
+                self.idle[begun.handler].extend(begun.working.map(|(process, _)| process));
+                Outcome::Returned(serde_json::to_vec(&report.response()).unwrap_or_default())
+            };
         self.cloud.finish(self.now, begun.run.id, outcome);
         let stays = |handle: &str| self.cloud.sqs.has(&begun.queue, handle);
         for over in self.judge.answered(key, &report, stays) {
@@ -306,9 +311,9 @@ impl World {
         if run.killed_after.is_some() {
             let is_first = run.effects == 0;
             let fault = if is_first { Fault::KilledBefore } else { Fault::KilledBetween };
-            self.judge.tally.count(Seen::Fault(fault));
+            self.judge.known.tally.count(Seen::Fault(fault));
         }
-        self.judge.story.tell(self.now, None, || format!("run {key} is killed"));
+        self.judge.known.story.tell(self.now, None, || format!("run {key} is killed"));
         self.judge.killed(key);
         self.publish_run(run.handler, "Errors");
         self.cloud.finish(self.now, run.run.id, Outcome::Exited(Exit::Signal(9)));
@@ -317,7 +322,6 @@ impl World {
 
     /// The deadline of a handler passes without an answer.
     pub fn time_up(&mut self, key: u64) {
-        let what = format!("run {key} has no answer when its time is up");
-        self.judge.violated(Check::AnswersInTime, None, what);
+        self.judge.shows(None, Happens::TimeIsUp(key));
     }
 }

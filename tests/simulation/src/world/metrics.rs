@@ -27,14 +27,14 @@ impl World {
         if self.plan.has_metrics {
             let name = &self.plan.handlers[handler].name;
             let line = line("AWS/Lambda", ("FunctionName", name), &[(metric, 1)], self.now);
-            self.judge.figures.metrics.push(line);
+            self.judge.known.figures.metrics.push(line);
         }
     }
 
     /// A handler has answered. `now` is by its clock.
     pub fn publish_report(&mut self, report: &Report, now: Timestamp) {
         if self.plan.has_metrics {
-            self.judge.figures.metrics.extend(metrics::lines(report, now));
+            self.judge.known.figures.metrics.extend(metrics::lines(report, now));
         }
     }
 
@@ -47,7 +47,12 @@ impl World {
                 let count = |attribute| counts.get(attribute).and_then(|count| count.parse().ok());
                 let values =
                     OF_QUEUES.map(|(attribute, metric)| (metric, count(attribute).unwrap_or(0)));
-                self.judge.figures.metrics.push(line("AWS/SQS", ("QueueName", name), &values, at));
+                self.judge.known.figures.metrics.push(line(
+                    "AWS/SQS",
+                    ("QueueName", name),
+                    &values,
+                    at,
+                ));
             }
             self.queues_published = later(at, INTERVAL);
         }

@@ -14,7 +14,7 @@ impl World {
     /// The judge has just learned of an event of this sender.
     pub fn note_sender(&mut self, of: Of) {
         if self.choices.are_named() {
-            self.senders.insert(self.judge.events.len().saturating_sub(1), of);
+            self.senders.insert(self.judge.known.events.len().saturating_sub(1), of);
         }
     }
 
@@ -42,7 +42,7 @@ impl World {
     /// Of the failure with this trace.
     pub fn of_trace(&self, trace: &str) -> Of {
         match self.choices.are_named() {
-            true => self.of_attempt(self.judge.failed_with(trace)),
+            true => self.of_attempt(self.judge.known.failed_with(trace)),
             false => Of::default(),
         }
     }
@@ -54,7 +54,8 @@ impl World {
     /// Of the attempt with this request id, or message id.
     pub fn of_request(&self, id: &str) -> Of {
         match self.choices.are_named() {
-            true => self.of_attempt(self.judge.open.get(id).map(|open| (open.event, open.attempt))),
+            true => self
+                .of_attempt(self.judge.known.open.get(id).map(|open| (open.event, open.attempt))),
             false => Of::default(),
         }
     }
@@ -65,7 +66,8 @@ impl World {
             return Of::default();
         }
         let run = self.runs.get(&run);
-        let of_subject = |subject: &Subject| self.of_attempt(Some(self.judge.truth_of(*subject)));
+        let of_subject =
+            |subject: &Subject| self.of_attempt(Some(self.judge.known.truth_of(*subject)));
         let of = subjects.iter().flatten().next().map(of_subject);
         let of_handle = |handle: &String| {
             let mut records = run?.event.records.iter();

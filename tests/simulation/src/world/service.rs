@@ -27,7 +27,7 @@ use wire::{Answer, Exchange, Found, Invoke, Refusal, Reply, Request, Slot};
 use super::{Step, World};
 use crate::{
     choices::Of,
-    judge::{Happens, Move, Subject},
+    judge::{Move, Subject},
     notes::{Fault, Seen, Trouble},
 };
 
@@ -115,14 +115,14 @@ impl World {
     pub fn happens(&mut self, of: Of, fault: Fault) -> bool {
         let happens = self.draws(of, fault);
         if happens {
-            self.judge.tally.count(Seen::Fault(fault));
+            self.judge.known.tally.count(Seen::Fault(fault));
         }
         happens
     }
 
     pub fn submit(&mut self, run: u64, clock: Timestamp, request: Request, slot: Weak<Slot>) {
         let Some(handler) = self.runs.get(&run).map(|run| run.handler) else { return };
-        let is_recall = matches!(request, Request::LookUp { .. }) && self.judge.recalls(run);
+        let is_recall = matches!(request, Request::LookUp { .. }) && self.judge.known.recalls(run);
         let subjects = match &request {
             Request::Sleep(_) => Vec::new(),
             Request::Read(location) => vec![self.judge.reads_record(run, location)],
@@ -136,8 +136,7 @@ impl World {
                 vec![None]
             }
             Request::List { target, count, .. } => {
-                let asks = Happens::Circuit(run, target, Move::AsksFor(*count));
-                self.judge.shows(None, asks);
+                self.judge.moves(run, target, Move::AsksFor(*count));
                 vec![None]
             }
             Request::Again { queue_url, messages, origins } => {
@@ -153,7 +152,7 @@ impl World {
             }
             Request::Siblings { key, only_children: true } => vec![self.judge.compares(run, key)],
             Request::LookUp { .. } if is_recall => {
-                self.judge.asks_for_runs(run);
+                self.judge.known.asks_for_runs(run);
                 vec![None]
             }
             Request::LookUp { runs, targets } => {
@@ -180,14 +179,14 @@ impl World {
         let before = self.makes_before(&call);
         let out = self.choices.millis(of, "arrives after", 2..=60) + before;
         let back = self.choices.millis(of, "answered after", 2..=60);
-        let may_fork = self.judge.may_fork(call.run);
+        let may_fork = self.judge.known.may_fork(call.run);
         if self.is(Trouble::CallsThrottled, 0) {
-            self.judge.tally.count(Seen::Trouble(Trouble::CallsThrottled));
+            self.judge.known.tally.count(Seen::Trouble(Trouble::CallsThrottled));
             self.refuse(call, out + back, true);
         } else if self.draws(of, Fault::CallThrottled) {
             let is_throttled = self.choices.happens(of, "says so", 0.5);
             let fault = if is_throttled { Fault::CallThrottled } else { Fault::ServerError };
-            self.judge.tally.count(Seen::Fault(fault));
+            self.judge.known.tally.count(Seen::Fault(fault));
             self.refuse(call, out + back, is_throttled);
         } else if self.happens(of, Fault::CallUnsent) {
             self.time_out(call);
@@ -230,7 +229,7 @@ impl World {
                     call.unanswered.set(call.unanswered.get() + 1);
                     "unanswered and repeated"
                 }
-                _ if !self.judge.may_fork(call.run) => break,
+                _ if !self.judge.known.may_fork(call.run) => break,
                 kind => {
                     call.unanswered.set(call.unanswered.get() + 1);
                     let late = if kind == 3 { 60_000 } else { 60 };
@@ -239,7 +238,7 @@ impl World {
                     "accepted unseen and repeated"
                 }
             };
-            self.judge.tally.count(Seen::Step(step));
+            self.judge.known.tally.count(Seen::Step(step));
             took += self.choices.millis(call.of, "made again after", 20..=2_000);
         }
         took
@@ -340,7 +339,7 @@ impl World {
             Request::Siblings { key, only_children } => {
                 let read = self.siblings(of, key, *only_children);
                 if let (Ok(Found::Siblings(siblings)), Some(subject)) = (&read, subject) {
-                    self.judge.reads_siblings(subject, siblings);
+                    self.judge.known.reads_siblings(subject, siblings);
                 }
                 read.into()
             }
@@ -361,7 +360,7 @@ impl World {
             }
             Request::Minutes { function, from } => {
                 let minutes = self.minutes(of, *from);
-                self.judge.witnessed(run, function, &minutes);
+                self.judge.known.witnessed(run, function, &minutes);
                 Ok(Found::Minutes(minutes)).into()
             }
         };
@@ -373,7 +372,7 @@ impl World {
 
     pub fn ask_ledger(&mut self, of: Of) -> Answer {
         if self.draws(of, Fault::Misconfigured) {
-            self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));
+            self.judge.known.tally.count(Seen::Fault(Fault::LedgerDenied));
             return Err(Refusal::of("AccessDeniedException", 400, FaultKind::Configuration));
         }
         Ok(())
@@ -383,7 +382,7 @@ impl World {
         let queue = name_of(queue_url);
         let change = |(handle, seconds): &(String, u32)| {
             if self.draws(of, Fault::LetterRefused) {
-                self.judge.tally.count(Seen::Fault(Fault::VisibilityRefused));
+                self.judge.known.tally.count(Seen::Fault(Fault::VisibilityRefused));
                 return Err(Refusal::default());
             }
             let changed = self.cloud.sqs.change_visibility(self.now, queue, handle, *seconds);
@@ -418,13 +417,13 @@ impl World {
                 let (code, status) = SEND_MISCONFIGURATIONS[0];
                 return Err(Refusal::of(code, status, FaultKind::Configuration));
             }
-            let may_refuse = subject.is_none_or(|of| self.judge.may_refuse(of));
+            let may_refuse = subject.is_none_or(|of| self.judge.known.may_refuse(of));
             if may_refuse && self.draws(call.of, Fault::LetterRefused) {
-                self.judge.tally.count(Seen::Fault(Fault::DelayRefused));
+                self.judge.known.tally.count(Seen::Fault(Fault::DelayRefused));
                 return Err(Refusal::default());
             }
             let mut message = message.clone();
-            if let Some(own) = subject.and_then(|of| self.judge.trace_of_part(of)) {
+            if let Some(own) = subject.and_then(|of| self.judge.known.trace_of_part(of)) {
                 message.trace_header = Some(own.to_owned());
             }
             let sent = self.cloud.sqs.send(self.now, queue, message);
@@ -451,7 +450,7 @@ impl World {
         let queue = &plan.targets[target].name;
         let mut send = |(message, subject): (&Outgoing, &Option<Subject>)| {
             if self.draws(call.of, Fault::LetterRefused) {
-                self.judge.tally.count(Seen::Fault(Fault::ReturnRefused));
+                self.judge.known.tally.count(Seen::Fault(Fault::ReturnRefused));
                 let transient = FaultKind::Transient { retry_after: None };
                 return Err(Refusal::of("InternalError", 500, transient));
             }
@@ -481,7 +480,7 @@ impl World {
     ) -> Answer {
         let is_denied = target.is_some_and(|target| self.is(Trouble::AccessDenied, target));
         if is_denied || self.draws(of, Fault::Misconfigured) {
-            self.judge.tally.count(match is_denied {
+            self.judge.known.tally.count(match is_denied {
                 true => Seen::Trouble(Trouble::AccessDenied),
                 false => Seen::Fault(Fault::Misconfigured),
             });
@@ -499,7 +498,7 @@ impl World {
         let number = self.plan.queues.iter().position(|other| other.name == queue);
         let is_denied = number.is_some_and(|number| self.is(Trouble::SendDenied, number));
         if is_denied {
-            self.judge.tally.count(Seen::Trouble(Trouble::SendDenied));
+            self.judge.known.tally.count(Seen::Trouble(Trouble::SendDenied));
         }
         is_denied
     }
@@ -625,8 +624,7 @@ impl World {
                 let may_be_more = matches!(&reply.found, Found::Listed(it)
                     if it.has_delays || it.in_flight.len() >= *count as usize);
                 if answer.is_err() || may_be_more {
-                    let more = Happens::Circuit(call.run, target, Move::MoreWait);
-                    self.judge.shows(None, more);
+                    self.judge.moves(call.run, target, Move::MoreWait);
                 }
             }
             (Request::Exchange(exchange), Some(answer)) => {
@@ -638,14 +636,14 @@ impl World {
             match (subject, &call.request) {
                 (None, _) => {}
                 (Some(subject), Request::Read(_)) => {
-                    self.judge.told_of_record(*subject, answer);
+                    self.judge.known.told_of_record(*subject, answer);
                 }
                 (Some(subject), Request::Write(write)) => {
                     self.judge.told_of_claim(*subject, write, answer);
                 }
                 (Some(_), Request::Note { .. }) => {}
                 (Some(subject), Request::Siblings { only_children: true, .. }) => {
-                    self.judge.has_compared(*subject, answer);
+                    self.judge.known.has_compared(*subject, answer);
                 }
                 (Some(subject), Request::Siblings { .. }) => {
                     let now = self.clock_of(call.run);
@@ -662,14 +660,12 @@ impl World {
                     self.judge.told_of_copy(*subject, answer);
                 }
                 (Some(subject), _) => {
-                    let answered = &reply.found;
-                    self.judge.told_of_request(*subject, answered, answer);
-                    self.judge.told(*subject, answer);
+                    self.judge.told(*subject, &reply.found, answer);
                 }
             }
         }
         if call.subjects.len() > 1 && reply.entries.iter().all(is_send_rejected) {
-            self.judge.refused_together(&call.subjects);
+            self.judge.known.refused_together(&call.subjects);
         }
         slot.answer(reply);
         self.poll(call.run);

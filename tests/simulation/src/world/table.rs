@@ -21,7 +21,7 @@ use super::{World, service::name_of};
 use crate::{
     choices::Of,
     ids::Id,
-    judge::{Happens, Move, Subject},
+    judge::{Move, Subject},
     notes::{Fault, Seen},
 };
 
@@ -326,7 +326,7 @@ impl World {
         }
         let before = there.map_or(0, |there| there.calls().len());
         if let (Some(Claim { state: State::Done, .. }), Some(subject)) = (next, subject) {
-            self.judge.marked(subject);
+            self.judge.known.marked(subject);
         }
         self.table.write(self.now, write);
         let calls = self.table.item(key).map_or(&[][..], Item::calls);
@@ -346,7 +346,7 @@ impl World {
         self.ask_ledger(of)?;
         self.table.forged.remove(key);
         self.table.note(self.now, key, known);
-        self.judge.has_noted(subject);
+        self.judge.known.has_noted(subject);
         Ok(())
     }
 
@@ -373,7 +373,7 @@ impl World {
         let page = if only_children { usize::MAX } else { self.plan.page.unwrap_or(SIBLINGS_MAX) };
         let siblings = self.table.siblings(key, page);
         if !siblings.are_all {
-            self.judge.tally.count(Seen::Step("siblings that were cut off"));
+            self.judge.known.tally.count(Seen::Step("siblings that were cut off"));
         }
         Ok(Found::Siblings(siblings))
     }
@@ -397,7 +397,7 @@ impl World {
         for key in runs {
             let before = if is_late { self.table.before(self.now, key, lag) } else { None };
             if before.is_some() {
-                self.judge.tally.count(Seen::Fault(Fault::LookUpLate));
+                self.judge.known.tally.count(Seen::Fault(Fault::LookUpLate));
             } else {
                 current.push(key);
             }
@@ -406,9 +406,9 @@ impl World {
             let entered = Entered { known: item.known(), delayed_until: item.delayed_until };
             found.insert(key.clone(), entered);
         }
-        let paused = targets.iter().filter(|target| self.judge.paused.contains(*target));
+        let paused = targets.iter().filter(|target| self.judge.known.paused.contains(*target));
         let paused = paused.cloned().collect();
-        self.judge.reads(run, is_recall, &current, &found);
+        self.judge.known.reads(run, is_recall, &current, &found);
         let of = |target: &String| Some((target.clone(), self.circuits.get(target)?.clone()));
         let circuits = targets.iter().filter_map(of).collect();
         Ok(Found::LookedUp { runs: found, paused, circuits })
@@ -449,8 +449,7 @@ impl World {
             receipt_handle: handle.to_owned(),
         };
         let in_flight: Vec<_> = waiting.into_iter().map(listed).collect();
-        let lists = Happens::Circuit(run, target, Move::Lists(&in_flight));
-        self.judge.shows(None, lists);
+        self.judge.moves(run, target, Move::Lists(&in_flight));
         Ok(Found::Listed(Listing { in_flight, has_delays }))
     }
 
@@ -478,7 +477,7 @@ impl World {
                 all.sort_unstable();
                 all
             }
-            1 => vec![(self.judge.any_key(of, &mut self.choices), None)],
+            1 => vec![(self.judge.known.any_key(of, &mut self.choices), None)],
             2 => vec![(key.sibling("nobody's"), None)],
             3 => return self.forge(of, key),
             _ => vec![(key.clone(), handle)],
@@ -500,7 +499,7 @@ impl World {
         let waits = |claim: &Claim| claim.state == State::Waiting && !claim.is_expired(self.now);
         let claim = self.table.item(key).map(Item::claim);
         let Some(claim) = claim.filter(waits) else {
-            return self.judge.tally.count(Seen::Step("orders that came too late"));
+            return self.judge.known.tally.count(Seen::Step("orders that came too late"));
         };
         self.table.orders += 1;
         let owner = format!("operator-{}", self.table.orders);
@@ -517,7 +516,7 @@ impl World {
         };
         let is_stale = seen_handle.as_ref().is_some_and(|seen| **seen != *handle);
         if is_stale {
-            self.judge.tally.count(Seen::Fault(Fault::HandleStale));
+            self.judge.known.tally.count(Seen::Fault(Fault::HandleStale));
         }
         let handle = seen_handle.unwrap_or(handle.into());
         if self.happens(of, Fault::CallUnsent) {
@@ -540,7 +539,7 @@ impl World {
     /// An order ends with its item, if it has lasted for as long as the operator wanted. Clocks differ, so no order
     /// ends while a handler has its message.
     pub fn end_order(&mut self, trace: &str) {
-        let Some((key, wanted_until)) = self.judge.order_of(trace) else { return };
+        let Some((key, wanted_until)) = self.judge.known.order_of(trace) else { return };
         let key = self.table.short(&key);
         let Some(item) = key.and_then(|key| self.table.items.get_mut(&key)) else { return };
         let is_near =
@@ -550,7 +549,7 @@ impl World {
             item.expires_at = later(self.now, KEEP);
             self.judge.order_lasts(trace, Some(item.expires_at));
         } else if end <= self.now {
-            self.judge.tally.count(Seen::Step("orders that ended"));
+            self.judge.known.tally.count(Seen::Step("orders that ended"));
             self.judge.order_lasts(trace, None);
         }
     }
@@ -564,8 +563,8 @@ impl World {
         if self.table.item(key).is_some_and(|item| !is_free(item)) {
             return;
         }
-        self.judge.tally.count(Seen::Fault(Fault::ItemForged));
-        self.judge.story.tell(self.now, None, || format!("{key:?} is written by hand"));
+        self.judge.known.tally.count(Seen::Fault(Fault::ItemForged));
+        self.judge.known.story.tell(self.now, None, || format!("{key:?} is written by hand"));
         if let Some(short) = self.table.short(key) {
             self.table.listed.remove(&short);
             self.table.put(self.now, short, None);

@@ -18,7 +18,7 @@ const FLAP_MINUTES: i64 = 7;
 
 impl World {
     pub fn trouble(&mut self, trouble: Trouble, number: usize, begins: bool) {
-        self.judge.story.tell(self.now, None, || {
+        self.judge.known.story.tell(self.now, None, || {
             format!("{trouble:?} {number} {}", if begins { "begins" } else { "ends" })
         });
         if begins {
@@ -39,8 +39,8 @@ impl World {
             Trouble::RetriesPaused => {
                 let named = named(&plan.targets[number]);
                 match begins {
-                    true => self.judge.paused.insert(named),
-                    false => self.judge.paused.remove(&named),
+                    true => self.judge.known.paused.insert(named),
+                    false => self.judge.known.paused.remove(&named),
                 };
             }
             Trouble::TargetDeleted if begins => {
@@ -79,7 +79,7 @@ impl World {
             | Trouble::SendDenied => return,
         }
         if begins {
-            self.judge.tally.count(Seen::Trouble(trouble));
+            self.judge.known.tally.count(Seen::Trouble(trouble));
         }
     }
 
@@ -107,7 +107,7 @@ impl World {
             }
         }
         self.table.clean();
-        self.judge.story.tell(self.now, None, || "from now on all goes well".to_owned());
+        self.judge.known.story.tell(self.now, None, || "from now on all goes well".to_owned());
         self.is_calm = true;
     }
 }

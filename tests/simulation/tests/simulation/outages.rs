@@ -34,7 +34,7 @@ fn played(outage: Outage, seed: u64) -> Judge {
 #[test]
 fn an_outage_larger_than_the_limit_delays_nobody_and_loses_nothing() {
     let ended = played(Outage { probe: false, register: false, in_flight_max: 500, ..OUTAGE }, 0);
-    let delays = ended.tally.seen.get(&Seen::Step("delays")).copied();
+    let delays = ended.known.tally.seen.get(&Seen::Step("delays")).copied();
     assert!(delays > Some(2_000), "{delays:?}");
 }
 
@@ -42,7 +42,7 @@ fn an_outage_larger_than_the_limit_delays_nobody_and_loses_nothing() {
 const ON_TIME: Duration = Duration::from_millis(1_500);
 
 fn latest(ended: &Judge, target: usize) -> Duration {
-    ended.figures.lateness[&target].at(100)
+    ended.known.figures.lateness[&target].at(100)
 }
 
 #[test]
@@ -71,14 +71,14 @@ fn an_outage_that_uses_up_the_accounts_concurrency_delays_others_unless_the_hand
 fn thousands_of_events_that_wait_at_once_stall_no_queue_and_delay_no_other_function() {
     let large = Outage { rate: 200, arrivals: 120, batches: 1_000, ..OUTAGE };
     let ended = played(Outage { concurrency: 10_000, in_flight_max: 5_000, ..large }, 0);
-    assert!(ended.figures.waiting.most > 20_000, "{}", ended.figures.waiting.most);
-    assert!(ended.events.iter().all(Event::is_plain));
-    let delays = ended.tally.seen.get(&Seen::Step("delays")).copied();
+    assert!(ended.known.figures.waiting.most > 20_000, "{}", ended.known.figures.waiting.most);
+    assert!(ended.known.events.iter().all(Event::is_plain));
+    let delays = ended.known.tally.seen.get(&Seen::Step("delays")).copied();
     assert!(delays > Some(20_000), "{delays:?}");
     assert!(
-        ended.figures.retried_while_down < 2_000,
+        ended.known.figures.retried_while_down < 2_000,
         "{} retries",
-        ended.figures.retried_while_down
+        ended.known.figures.retried_while_down
     );
     assert!(latest(&ended, 1) <= ON_TIME, "{:?}", latest(&ended, 1));
 }
@@ -97,7 +97,7 @@ fn a_large_backlog_is_retried_as_fast_as_its_target_takes_it() {
 fn all_that_is_in_flight_comes_back_though_the_handler_is_slower_than_the_ramp() {
     let outage = Outage { minutes: 4, rate: 20, arrivals: 240, batches: 2, ..OUTAGE };
     let ended = played(outage, 0);
-    assert_eq!(ended.tally.seen.get(&Seen::Step("delays")), None, "all are in flight");
+    assert_eq!(ended.known.tally.seen.get(&Seen::Step("delays")), None, "all are in flight");
     let most = recovered_after(&ended, outage, 95).unwrap();
     assert!(most <= Duration::from_secs(200), "{most:?}");
 }
@@ -109,8 +109,8 @@ fn a_step_is_taken_within_ten_seconds_and_recovery_seen_within_seventy_however_e
             let outage = Outage { rate, arrivals, register, ..OUTAGE };
             let ended = played(outage, seed);
             let what = format!("{outage:?}, seed {seed}");
-            assert!(ended.figures.opened, "{what}: no circuit has opened");
-            let late = ended.figures.late_step;
+            assert!(ended.known.figures.opened, "{what}: no circuit has opened");
+            let late = ended.known.figures.late_step;
             assert!(late <= Duration::from_secs(10), "{what}: {late:?} late");
             // The run of the probe takes up to two seconds.
             let first = recovered_after(&ended, outage, 0).unwrap();

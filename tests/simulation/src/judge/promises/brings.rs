@@ -4,8 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
-use super::{Happens, Kept, Move, Promise, Turn, ensure};
-use crate::notes::Check;
+use super::{Check, Happens, Kept, Promise, ensure};
+use crate::judge::{
+    happens::{Move, Turn},
+    known::{Concluded, Known, Phase},
+};
+
+/// How many events are brought forward when CloudWatch opens a circuit, and for one slice.
+const WAKE_UPS: u32 = 10;
+const BROUGHT_MAX: u32 = 2_000;
 
 /// An event that is brought forward becomes visible within this many seconds.
 const BROUGHT_WITHIN: u32 = 300;
@@ -32,7 +39,7 @@ struct Owed {
 impl Owed {
     fn turned(&mut self, Turn { was, is, text, .. }: Turn<'_>) {
         // A run that had taken the probe gives it back with this write, and nothing else changes.
-        let most = if self.took_probe { 0 } else { is.brings(was) };
+        let most = if self.took_probe { 0 } else { brought_for(is, was) };
         if most > 0 {
             (self.most, self.with) = (most, text.to_owned());
         }
@@ -52,7 +59,7 @@ impl Brings {
 }
 
 impl Promise for Brings {
-    fn on(&mut self, happens: Happens<'_>) -> Kept {
+    fn on(&mut self, happens: Happens<'_>, _: &Known) -> Kept {
         if let Happens::Ends(run) = happens {
             self.0.remove(&run);
         }
@@ -79,7 +86,7 @@ impl Promise for Brings {
                     format!("run {run} asks for {count} events of {circuit}, and may for {most}")
                 });
             }
-            Move::Concludes(has_register) => {
+            Move::Concludes(Concluded { has_register, .. }) => {
                 ensure(!owed.owes_note, Check::BringsForward, || {
                     format!("run {run} could bring nothing of {circuit} forward, silently")
                 })?;
@@ -89,5 +96,15 @@ impl Promise for Brings {
             }
         }
         Ok(())
+    }
+}
+
+/// How many events the writer of a phase must bring forward, after a phase `was`.
+fn brought_for(is: &Phase, was: &Phase) -> u32 {
+    match &*is.name {
+        "open" if was.is("closed") || was.is("suspected") => WAKE_UPS,
+        "ramping" if is.is_new_slice(was) => (is.permits() as u32).min(BROUGHT_MAX),
+        "closed" if was.is("ramping") && is.fields["cleared"].is_object() => BROUGHT_MAX,
+        _ => 0,
     }
 }

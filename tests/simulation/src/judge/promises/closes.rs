@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Happens, Kept, Promise, ensure};
-use crate::{notes::Check, rules::Millis};
+use super::{Check, Happens, Kept, Promise, ensure};
+use crate::{judge::known::Known, rules::Millis};
 
 /// A circuit must have closed after events have arrived for this long without a fault.
 const CLOSED_WITHIN: Millis = 2 * 3_600_000;
@@ -16,7 +16,7 @@ const HOLD_MAX: Millis = 480_000;
 pub struct Closes(FxHashMap<String, (Millis, Millis)>);
 
 impl Promise for Closes {
-    fn on(&mut self, happens: Happens<'_>) -> Kept {
+    fn on(&mut self, happens: Happens<'_>, _: &Known) -> Kept {
         if let Happens::Comes(circuit, at) = happens {
             let (lasts, last) = self.0.entry(circuit.to_owned()).or_default();
             // Only handlers with an event at hand close a circuit, so longer gaps don't count in full.

@@ -5,8 +5,14 @@ use std::{collections::VecDeque, sync::Arc};
 use comeback_core::Timestamp;
 use rustc_hash::FxHashMap;
 
-use super::{Happens, Kept, Move, Promise, Turn, ensure};
-use crate::{notes::Check, rules::Millis};
+use super::{Check, Happens, Kept, Promise, ensure};
+use crate::{
+    judge::{
+        happens::{Move, Turn},
+        known::Known,
+    },
+    rules::Millis,
+};
 
 /// How many of a target's retries in a row must have been made within this time before the target is suspected, and how
 /// many of these must have failed. A trial needs more, but some may be unknown to it.
@@ -59,21 +65,21 @@ impl Retries {
 }
 
 impl Promise for Suspects {
-    fn on(&mut self, happens: Happens<'_>) -> Kept {
-        if let Happens::Retried(target, request_id, at) = happens {
-            self.0.entry(target.to_owned()).or_default().add(at, request_id);
+    fn on(&mut self, happens: Happens<'_>, known: &Known) -> Kept {
+        if let Happens::Retried(target, request_id) = happens {
+            self.0.entry(target.to_owned()).or_default().add(known.now, request_id);
         }
         if let Happens::Failed(target, request_id) = happens
             && let Some(retries) = self.0.get_mut(target)
         {
             retries.failed(request_id);
         }
-        if let Happens::Circuit(_, circuit, Move::Turned(Turn { was, is, at, .. })) = happens
+        if let Happens::Circuit(_, circuit, Move::Turned(Turn { was, is, .. })) = happens
             && is.is("suspected")
             && was.is("closed")
         {
             let name = circuit.split(':').nth(6).unwrap_or_default();
-            let is_down = self.0.get(name).is_some_and(|retries| retries.mostly_fail(at));
+            let is_down = self.0.get(name).is_some_and(|retries| retries.mostly_fail(known.now));
             return ensure(is_down, Check::SuspectsTruly, || {
                 format!("{circuit} is suspected, and most of its retries succeed")
             });

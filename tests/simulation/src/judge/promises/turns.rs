@@ -1,23 +1,19 @@
 //! The rules for the transitions of circuits. Each is one write, which replaces one phase by another.
 
-use serde_json::Value;
-
-use super::{Evidence, Happens, Kept, Move, Promise, Turn};
-use crate::{notes::Check, rules::Millis};
+use super::{Check, Happens, Kept, Promise, broken};
+use crate::{
+    judge::{
+        happens::{Move, Turn},
+        known::{Evidence, Known, PATIENCE_MIN, Phase},
+    },
+    rules::Millis,
+};
 
 /// The largest difference between the clocks of two handlers.
 const SKEW: Millis = 10_000;
 
-/// The longest interval between two probes, and the least time that a probe has to fail.
+/// The longest interval between two probes.
 const INTERVAL_MAX: Millis = 60_000;
-const PATIENCE_MIN: Millis = 20_000;
-const PATIENCE_MAX: Millis = 300_000;
-
-const SLICE: (Millis, Millis) = (10_000, 150_000);
-
-/// How many events are brought forward when CloudWatch opens a circuit, and for one slice.
-const WAKE_UPS: u32 = 10;
-const BROUGHT_MAX: u32 = 2_000;
 
 /// After a slice at this rate, in retries a second, the circuit closes.
 const RATE_MAX: i64 = 1 << 14;
@@ -34,80 +30,7 @@ const TURNS: [(&str, &[&str]); 5] = [
     ("ramping", &["ramping", "open", "closed"]),
 ];
 
-pub struct Phase {
-    pub name: String,
-    fields: Value,
-    patience: i64,
-    /// How many events wait only until the next step.
-    pub watchers: i64,
-}
-
 impl Phase {
-    /// Parses a circuit. One that can't be parsed counts as closed.
-    pub fn read(text: Option<&str>) -> Self {
-        let circuit: Value =
-            text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        let patience = circuit["patience_seconds"].as_i64().unwrap_or_default();
-        let watchers = circuit["watchers"].as_i64().unwrap_or_default();
-        let phase = circuit["phase"].as_object().and_then(|phase| phase.iter().next());
-        let (name, fields) =
-            phase.map_or(("closed", Value::Null), |(name, fields)| (name, fields.clone()));
-        Self { name: name.to_owned(), fields, patience, watchers }
-    }
-
-    pub fn step_at(&self) -> Option<Millis> {
-        let patience = (self.patience * 1000).clamp(PATIENCE_MIN, PATIENCE_MAX);
-        Some(match &*self.name {
-            "open" => self.number("/next_at"),
-            "probing" => self.number("/probe/at") + patience,
-            "suspected" | "ramping" => self.number("/slice/began") + self.slice_length(),
-            _ => return None,
-        })
-    }
-
-    /// Whether the events of its slice could not be brought forward.
-    pub fn is_missed(&self) -> bool {
-        self.is("ramping") && self.fields["slice"]["missed"] == true
-    }
-
-    /// The event that is its probe, and the attempt.
-    pub fn probe(&self) -> Option<(String, i64)> {
-        let event = self.fields["probe"]["of"]["event"].as_str().filter(|_| self.is("probing"))?;
-        Some((event.to_owned(), self.number("/probe/of/attempt")))
-    }
-
-    pub fn is(&self, name: &str) -> bool {
-        self.name == name
-    }
-
-    /// Whether retries are watched, because the counts have raised a suspicion.
-    pub fn is_on_trial(&self) -> bool {
-        self.is("closed") && self.fields["trial"].is_object()
-    }
-
-    /// Whether some events may be retried.
-    pub fn has_permits(&self) -> bool {
-        self.is("suspected") || self.is("ramping")
-    }
-
-    fn number(&self, pointer: &str) -> i64 {
-        self.fields.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
-    }
-
-    fn permits(&self) -> i64 {
-        self.slice_length() / 1000 * self.number("/slice/rate")
-    }
-
-    fn slice_length(&self) -> Millis {
-        let length = if self.is("ramping") { self.patience * 500 } else { SLICE.0 };
-        length.clamp(SLICE.0, SLICE.1)
-    }
-
-    /// Whether a new slice has begun since `was`.
-    fn is_new_slice(&self, was: &Self) -> bool {
-        self.is("ramping") && self.number("/slice/began") != was.number("/slice/began")
-    }
-
     /// Returns what is wrong with this phase after `was`, by the world's clock.
     fn wrong_after(&self, was: &Self, now: Millis) -> Option<(Check, String)> {
         let may = TURNS.iter().find(|(name, _)| was.is(name));
@@ -172,27 +95,17 @@ impl Phase {
         let what = || format!("{rate} a second after {before}, and {failed} of {taken} failed");
         (rate > most).then(what)
     }
-
-    /// How many events the writer of this phase must bring forward.
-    pub fn brings(&self, was: &Self) -> u32 {
-        match &*self.name {
-            "open" if was.is("closed") || was.is("suspected") => WAKE_UPS,
-            "ramping" if self.is_new_slice(was) => (self.permits() as u32).min(BROUGHT_MAX),
-            "closed" if was.is("ramping") && self.fields["cleared"].is_object() => BROUGHT_MAX,
-            _ => 0,
-        }
-    }
 }
 
 #[derive(Default)]
 pub struct Turns;
 
 impl Promise for Turns {
-    fn on(&mut self, happens: Happens<'_>) -> Kept {
+    fn on(&mut self, happens: Happens<'_>, known: &Known) -> Kept {
         let Happens::Circuit(_, circuit, Move::Turned(turn)) = happens else { return Ok(()) };
-        let Turn { was, is, at, knows, .. } = turn;
-        let wrong = is.wrong_after(was, at.timestamp_millis());
+        let Turn { was, is, knows, .. } = turn;
+        let wrong = is.wrong_after(was, known.now.timestamp_millis());
         let wrong = wrong.or_else(|| is.lacks_reason(was, knows));
-        wrong.map_or(Ok(()), |(check, what)| Err((check, format!("{circuit}: {what}"))))
+        wrong.map_or(Ok(()), |(check, what)| broken(check, None, format!("{circuit}: {what}")))
     }
 }

@@ -1,4 +1,4 @@
-//! The promises about retries without an envelope: each event makes its own attempts, all of them.
+//! What handlers learn of retries without an envelope, and for what they take each failure.
 //!
 //! The judge knows by its request id which run has failed, whatever the ledger says. It learns from the ledger's
 //! answers what a handler takes a failure for, and compares that with the truth. Where nobody could know better, an
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use wire::{Answer, Found};
 
 use super::{
-    Event, Judge, Open, Subject,
+    Event, Known, Open, Subject,
     cases::Case,
     deliveries::{Delivery, trace_of},
     faults::LEDGER,
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     ids::Id,
-    notes::{Check, Seen},
+    notes::Seen,
     payload::{Foreign, metadata},
     rules::Millis,
 };
@@ -75,6 +75,16 @@ impl Recall {
     }
 }
 
+/// What the ledger says about a failure.
+pub enum Says {
+    /// It is of the retry with these metadata.
+    Retry(RetryMetadata),
+    /// It is a first one. Maybe not all runs were read.
+    First { is_cut: bool },
+    /// Nothing yet.
+    Nothing(Recall),
+}
+
 /// A digest of a payload, in which white space between tokens does not count.
 fn digest(payload: &str) -> String {
     let (mut is_quoted, mut is_escaped) = (false, false);
@@ -88,7 +98,7 @@ fn digest(payload: &str) -> String {
     digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl Judge {
+impl Known {
     /// The key of the item with the claim on a failure.
     pub fn key(&self, case: &Case) -> Key {
         match case.verdict() {
@@ -270,48 +280,43 @@ impl Judge {
         }
     }
 
-    /// The ledger says that this failure is that of the retry with these metadata.
-    fn learns(&mut self, index: usize, said: &RetryMetadata) {
-        let case = &self.cases[index];
-        let truth = case.truth().clone();
+    /// The metadata of the run that has failed.
+    pub fn metadata_of_truth(&self, index: usize) -> String {
+        let truth = self.cases[index].truth();
         let initial = truth.initial.map_or(0, NonZero::get);
-        let id = self.event_id(&truth);
-        let right = metadata(truth.attempt, initial, id.as_deref(), "");
-        if truth.is_unwrapped && said.to_json() == right {
-            return self.continues(index, &truth);
+        metadata(truth.attempt, initial, self.event_id(truth).as_deref(), "")
+    }
+
+    /// For which run a failure may be taken whose retry has these metadata: for the one that has failed, or for the one
+    /// whose call it has taken over.
+    pub fn run_said(&self, index: usize, said: &RetryMetadata) -> Option<Open> {
+        let case = &self.cases[index];
+        let truth = case.truth();
+        if truth.is_unwrapped && said.to_json() == self.metadata_of_truth(index) {
+            return Some(truth.clone());
         }
-        let adopted = self.calls.adopted(&case.request_id);
-        let adopted = adopted.filter(|(metadata, _)| metadata.to_json() == said.to_json());
-        let Some(&(_, is_foreign)) = adopted else {
-            let what = format!("it is taken for {}, and is {right}", said.to_json());
-            return self.violated(Check::RecallsTruly, truth.event, what);
-        };
-        let of = Open {
+        let (adopted, is_foreign) = self.calls.adopted(&case.request_id)?;
+        (adopted.to_json() == said.to_json()).then(|| Open {
             attempt: said.attempt.get(),
             initial: NonZero::new(said.initial_timestamp),
             first_request: said.request_id.as_deref().map_or(truth.first_request.clone(), Id::from),
-            is_foreign,
+            is_foreign: *is_foreign,
             is_unwrapped: true,
-            ..truth
-        };
-        self.continues(index, &of);
+            ..truth.clone()
+        })
     }
 
-    /// A handler takes this failure for a first one. `is_cut` says that it could not read all runs.
-    fn begins(&mut self, index: usize, root: Option<&str>, is_cut: bool) {
-        let case = &self.cases[index];
-        let truth = case.truth();
-        if !truth.is_unwrapped {
-            self.continues_truly(index);
-        } else if !self.plan.flawless
-            && (!case.of.is_unwrapped
-                || is_cut
-                || self.calls.may_begin_anew(case, root, self.now.timestamp_millis()))
-        {
-            self.begins_anew(index, "attempts begun anew");
-        } else {
-            let what = format!("attempt {} is taken for a first one", truth.attempt);
-            self.violated(Check::RecallsTruly, truth.event, what);
+    /// The ledger says that this failure is that of the retry with these metadata.
+    pub fn learns(&mut self, index: usize, said: &RetryMetadata) {
+        let of = self.run_said(index, said);
+        of.into_iter().for_each(|of| self.continues(index, &of));
+    }
+
+    /// A handler takes this failure for a first one.
+    pub fn begins(&mut self, index: usize) {
+        match self.cases[index].truth().is_unwrapped {
+            true => self.begins_anew(index, "attempts begun anew"),
+            false => self.continues_truly(index),
         }
     }
 
@@ -323,7 +328,7 @@ impl Judge {
 
     /// A handler asks for all runs of its batch that may be retries without an envelope.
     pub fn asks_for_runs(&mut self, run: u64) {
-        for place in 0..self.runs.get(&run).map_or(0, Vec::len) {
+        for place in 0..self.batch(run).len() {
             let needs_recall = self.needs_recall(&self.runs[&run][place]);
             let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
             if let Some(message) = message.filter(|_| needs_recall) {
@@ -332,37 +337,28 @@ impl Judge {
         }
     }
 
-    /// A handler has learned what the ledger has about the runs of its batch.
-    pub fn told_of_runs(&mut self, run: u64, answer: &Answer, found: &Found) {
-        self.answers += 1;
-        for place in 0..self.runs.get(&run).map_or(0, Vec::len) {
-            let Delivery { case, recall, .. } = self.runs[&run][place];
-            if recall != Recall::Asked {
-                continue;
-            }
-            let key = self.noted_key(&self.cases[case]);
-            let runs = if let Found::LookedUp { runs, .. } = found { Some(runs) } else { None };
-            let known = runs.and_then(|runs| runs.get(&key)).map(|entered| &entered.known);
-            let recall = match (answer, known) {
-                (Err(refusal), _) => failed(refusal.kind),
-                (Ok(()), None) => Recall::Missed,
-                (Ok(()), Some(known)) => {
-                    match &known.note {
-                        Some(note) => self.learns(case, &note.metadata),
-                        None => self.begins(case, self.root(run, place).as_deref(), false),
-                    }
-                    Recall::Known
-                }
-            };
-            self.recalled(run, place, recall);
+    /// What the ledger has said about the run of a message, if its handler has asked.
+    pub fn said(&self, run: u64, place: usize, answer: &Answer, found: &Found) -> Option<Says> {
+        let Delivery { case, recall, .. } = self.batch(run)[place];
+        if recall != Recall::Asked {
+            return None;
         }
+        let runs = if let Found::LookedUp { runs, .. } = found { Some(runs) } else { None };
+        let entered = runs.and_then(|runs| runs.get(&self.noted_key(&self.cases[case])));
+        Some(match (answer, entered.map(|entered| &entered.known.note)) {
+            (Err(refusal), _) => Says::Nothing(failed(refusal.kind)),
+            (Ok(()), None) => Says::Nothing(Recall::Missed),
+            (Ok(()), Some(Some(note))) => Says::Retry(note.metadata.clone()),
+            (Ok(()), Some(None)) => Says::First { is_cut: false },
+        })
     }
 
-    fn root(&self, run: u64, place: usize) -> Option<String> {
-        root_of(trace_of(self.runs[&run][place].record())).map(str::to_owned)
+    pub fn root(&self, run: u64, place: usize) -> Option<&str> {
+        root_of(trace_of(self.batch(run)[place].record()))
     }
 
-    fn recalled(&mut self, run: u64, place: usize, recall: Recall) {
+    /// A handler knows that of the run of a message.
+    pub fn recalled(&mut self, run: u64, place: usize, recall: Recall) {
         let event = self.cases[self.runs[&run][place].case].of.event;
         self.story.tell(self.now, event, || format!("run {run} knows of its run: {recall:?}"));
         if let Some(message) = self.runs.get_mut(&run).and_then(|run| run.get_mut(place)) {
@@ -372,7 +368,7 @@ impl Judge {
     }
 
     /// The first message of a run that has asked so far, and is of this run.
-    fn asking(&self, run: u64, of: &str, recall: Recall) -> Option<Subject> {
+    pub fn asking(&self, run: u64, of: &str, recall: Recall) -> Option<Subject> {
         let batch = self.runs.get(&run)?;
         let is_it = |message: &Delivery| {
             message.recall == recall && self.cases[message.case].request_id == *of
@@ -382,60 +378,51 @@ impl Judge {
         Some(Subject { run, place, case, call, part: None })
     }
 
-    /// A handler asks for all runs with the payload of this one, because a look-up has shown nothing of it.
-    pub fn looks_closer(&mut self, run: u64, key: &Key) -> Option<Subject> {
+    /// The message for which a handler asks for all runs with its payload, because a look-up has shown nothing of it.
+    pub fn looks_closer(&self, run: u64, key: &Key) -> Option<Subject> {
         let of = self.asking(run, &key.run, Recall::Missed);
-        let Some(of) = of.filter(|of| self.noted_key(&self.cases[of.case]) == *key) else {
-            let what = format!("run {run} asks for the runs beside {key:?}, which it knows");
-            self.violated(Check::FewCalls, None, what);
-            return None;
-        };
-        self.recalled(run, of.place, Recall::Closer);
-        Some(of)
+        of.filter(|of| self.noted_key(&self.cases[of.case]) == *key)
     }
 
-    /// A handler has learned what the ledger has about all runs with the payload of this one.
-    pub fn told_of_siblings(
+    /// What all runs with the payload of a failure say about it.
+    pub fn said_by_siblings(
         &mut self,
         of: Subject,
         clock: Timestamp,
         answer: &Answer,
         found: &Found,
-    ) {
-        self.answers += 1;
-        let recall = match (answer, found) {
-            (Err(refusal), _) => failed(refusal.kind),
+    ) -> Option<Says> {
+        let says = match (answer, found) {
+            (Err(refusal), _) => Says::Nothing(failed(refusal.kind)),
             (Ok(()), Found::Siblings(siblings)) => {
                 let root = self.root(of.run, of.place);
-                self.hears(of.case, root.as_deref(), siblings, clock.timestamp_millis())
+                self.hears(of.case, root, siblings, clock.timestamp_millis())
             }
-            (Ok(()), _) => return,
+            (Ok(()), _) => return None,
         };
-        if let Recall::Unknown(..) = recall {
+        if let Says::Nothing(Recall::Unknown(..)) = says {
             self.tally.count(Seen::Step("waits for notes"));
         }
-        self.recalled(of.run, of.place, recall);
+        Some(says)
     }
 
     /// What these runs say about a failure, to a handler whose clock says `now`.
     fn hears(
-        &mut self,
+        &self,
         index: usize,
         root: Option<&str>,
         Siblings { runs, are_all }: &Siblings,
         now: Millis,
-    ) -> Recall {
+    ) -> Says {
         let case = &self.cases[index];
         let (at, run) = (case.at, case.request_id.to_string());
         let own = runs.iter().find(|(id, _)| *id == run);
         if let Some(note) = own.and_then(|(_, known)| known.note.as_ref()) {
-            self.learns(index, &note.metadata);
-            return Recall::Known;
+            return Says::Retry(note.metadata.clone());
         }
         let calls = || runs.iter().flat_map(|(of, it)| it.calls.iter().map(move |call| (of, call)));
         if let Some((_, call)) = calls().find(|(_, it)| it.taken_by.as_ref() == Some(&run)) {
-            self.learns(index, &call.metadata);
-            return Recall::Known;
+            return Says::Retry(call.metadata.clone());
         }
         let is_answered = |of: &str, call: &Call| {
             let parents = runs.iter().filter_map(|(_, it)| it.note.as_ref()?.parent.as_ref());
@@ -461,47 +448,41 @@ impl Judge {
         let unread = (!are_all && now < at + NOTED_WITHIN).then_some(at + NOTED_WITHIN);
         if let Some(until) = leases.max().max(unread) {
             let waited = (now - at).max(SECOND);
-            return Recall::Unknown((now + SECOND).min(until), (now + waited).min(until));
+            let (soon, late) = ((now + SECOND).min(until), (now + waited).min(until));
+            return Says::Nothing(Recall::Unknown(soon, late));
         }
-        if *are_all && !open.is_empty() {
-            return Recall::Orphan;
+        match *are_all && !open.is_empty() {
+            true => Says::Nothing(Recall::Orphan),
+            false => Says::First { is_cut: !are_all },
         }
-        self.begins(index, root, !are_all);
-        Recall::Known
     }
 
-    /// A handler tries to take a call for the failure of this run.
-    pub fn asks_to_take(&mut self, run: u64, taker: &str) -> Option<Subject> {
-        let of = self.asking(run, taker, Recall::Orphan)?;
-        self.recalled(run, of.place, Recall::Taking);
-        Some(of)
-    }
-
-    pub fn told_of_taking(
-        &mut self,
+    /// What an attempt to take a call for a failure has said about it.
+    pub fn said_by_taking(
+        &self,
         of: Subject,
         clock: Timestamp,
         answer: &Answer,
         is_taken: bool,
-    ) {
-        self.answers += 1;
+    ) -> Says {
         let now = clock.timestamp_millis();
         let adopted = self.calls.adopted(&self.cases[of.case].request_id).filter(|_| is_taken);
-        let recall = match (answer, adopted.cloned()) {
-            (Err(refusal), _) => failed(refusal.kind),
-            (Ok(()), Some((adopted, _))) => {
-                self.learns(of.case, &adopted);
-                Recall::Known
-            }
-            (Ok(()), None) => Recall::Unknown(now, now),
-        };
-        self.recalled(of.run, of.place, recall);
+        match (answer, adopted) {
+            (Err(refusal), _) => Says::Nothing(failed(refusal.kind)),
+            (Ok(()), Some((adopted, _))) => Says::Retry(adopted.clone()),
+            (Ok(()), None) => Says::Nothing(Recall::Unknown(now, now)),
+        }
+    }
+
+    /// A handler has received an answer.
+    pub fn is_answered(&mut self) {
+        self.answers += 1;
     }
 
     /// A handler makes a call that is not about runs, and so it asks no more. It may have asked for half of its time,
     /// and what it doesn't know by then is a fault of the ledger. It judges by what it knows now.
     pub fn is_past_recall(&mut self, run: u64, clock: Timestamp) {
-        for place in 0..self.runs.get(&run).map_or(0, Vec::len) {
+        for place in 0..self.batch(run).len() {
             let message = &self.runs[&run][place];
             if message.is_past || !self.needs_recall(message) {
                 continue;
@@ -536,9 +517,9 @@ impl Judge {
         }
     }
 
-    /// A handler reads all runs with the payload of one that it is about to claim, whose calls may be answered.
-    pub fn compares(&mut self, run: u64, key: &Key) -> Option<Subject> {
-        let batch = self.runs.get(&run)?;
+    /// The message that a handler is about to claim, if it reads all runs with its payload, whose calls may be answered.
+    pub fn compared_by(&self, run: u64, key: &Key) -> Option<Subject> {
+        let batch = self.batch(run);
         let is_of = |message: &Delivery| {
             let is_known = message.is_read() && self.wait_for_note(message, 0).is_none();
             let is_over = message.put_back || message.claim.is_some();
@@ -547,19 +528,17 @@ impl Judge {
         let all = || batch.iter().enumerate().filter(|(_, message)| is_of(message));
         // The claim may change each time it is looked at. A batch may have copies of one message.
         let changed = all().find(|(_, message)| !message.compares && message.looks > 0);
-        let place = changed.or(all().find(|(_, message)| !message.compares)).or(all().next());
-        let Some((place, _)) = place else {
-            let what = format!("run {run} reads the runs beside {key:?}");
-            self.violated(Check::FewCalls, None, what);
-            return None;
-        };
-        let Delivery { case, call, .. } = batch[place];
-        let is_first = batch[place].written.is_none();
-        self.runs.get_mut(&run)?[place].compares = true;
-        if is_first {
-            self.judge_begin(run, place);
-        }
+        let found = changed.or(all().find(|(_, message)| !message.compares)).or(all().next());
+        let (place, &Delivery { case, call, .. }) = found?;
         Some(Subject { run, place, case, call, part: None })
+    }
+
+    /// A handler reads all runs with the payload of one that it is about to claim. Returns whether it begins to act
+    /// with that.
+    pub fn compares(&mut self, of: Subject) -> bool {
+        let Some(message) = self.message_mut(of.run, of.place) else { return false };
+        message.compares = true;
+        message.written.is_none()
     }
 
     /// A handler knows whether a failure that it is about to claim was retried.

@@ -3,25 +3,19 @@
 use std::{num::NonZero, sync::Arc};
 
 use comeback_core::{
-    claim::State,
     envelope::RetryMetadata,
-    fault::FaultKind,
-    lineage::{Call, Known},
+    lineage::{self, Call},
 };
 use rustc_hash::FxHashMap;
-use wire::{Answer, Found, Write};
+use wire::{Found, Write};
 
 use super::{
-    Judge, Open, Subject,
+    Known, Open, Subject,
     cases::Case,
     deliveries::trace_of,
     recall::{FAILS_WITHIN, HOUR, SKEW},
 };
-use crate::{
-    ids::Id,
-    notes::{Check, Seen},
-    rules::Millis,
-};
+use crate::{ids::Id, notes::Seen, rules::Millis};
 
 /// How long SQS keeps the record of a failure.
 const RETENTION: Millis = 14 * 24 * HOUR;
@@ -39,10 +33,10 @@ pub struct Calls {
 }
 
 /// A call without an envelope, as the claim for it says.
-struct Sent {
+pub struct Sent {
     /// The attempt that it makes.
-    of: Open,
-    name: String,
+    pub of: Open,
+    pub name: String,
     /// The root of the trace that it sends.
     root: Option<String>,
     since: Millis,
@@ -50,7 +44,6 @@ struct Sent {
     accepted: u32,
     /// Whether its sender knows that there may be runs that it has no id of, or that there is none.
     is_unseen: bool,
-    is_refused: bool,
     /// Whether it was removed because there were too many.
     is_pruned: bool,
     /// The runs that have taken it.
@@ -63,6 +56,15 @@ pub fn root_of(header: &str) -> Option<&str> {
 }
 
 impl Calls {
+    pub fn sent(&self, call: usize) -> &Sent {
+        &self.all[call]
+    }
+
+    /// The call that has started a run.
+    pub fn started(&self, run: &Id) -> Option<usize> {
+        self.by_run.get(run).copied()
+    }
+
     /// A call is about to be made, maybe in the place of another.
     fn make(&mut self, before: Option<usize>, sent: Sent) -> usize {
         if let Some(before) = before {
@@ -74,7 +76,7 @@ impl Calls {
     }
 
     /// The call with this name. The SDK's repeats of a call have its name, and a number.
-    fn named(&self, name: &str) -> Option<usize> {
+    pub fn named(&self, name: &str) -> Option<usize> {
         let name = name.split('#').next();
         self.all.iter().rposition(|sent| Some(&*sent.name) == name)
     }
@@ -86,13 +88,11 @@ impl Calls {
         self.all[call].of.clone()
     }
 
-    /// A run has taken a call. Returns the event of the call, and which one has started the run.
-    fn take(&mut self, call: usize, run: Id, said: &RetryMetadata) -> (usize, Option<usize>) {
-        let own = self.by_run.get(&run).copied();
+    /// A run has taken a call.
+    fn take(&mut self, call: usize, run: Id, said: &RetryMetadata) {
         let sent = &mut self.all[call];
         sent.taken.push(run.clone());
         self.adopted.insert(run, (said.clone(), sent.of.is_foreign));
-        (sent.of.event, own)
     }
 
     /// The metadata that a run has taken over, and whether it is foreign.
@@ -117,7 +117,7 @@ impl Calls {
     }
 }
 
-impl Judge {
+impl Known {
     /// A handler claims a failure, and names the call that it is about to make.
     pub fn is_sent(&mut self, run: u64, place: usize, call: &Call) {
         let Some(message) = self.runs.get(&run).and_then(|run| run.get(place)) else { return };
@@ -132,7 +132,6 @@ impl Judge {
             since: self.now.timestamp_millis(),
             accepted: 0,
             is_unseen: false,
-            is_refused: false,
             is_pruned: false,
             taken: Vec::new(),
         };
@@ -152,25 +151,15 @@ impl Judge {
     }
 
     /// A handler has learned what became of its invocation.
-    pub fn told_of_request(&mut self, of: Subject, found: &Found, answer: &Answer) {
+    pub fn told_of_request(&mut self, of: Subject, found: &Found) {
         let Some(sent) = of.call.map(|sent| &mut self.calls.all[sent]) else { return };
-        let (Found::Accepted { unanswered: earlier, .. } | Found::Unanswered(earlier)) = found
-        else {
-            return sent.is_refused = is_refused(answer);
-        };
-        sent.is_unseen |= *earlier > 0;
+        if let Found::Accepted { unanswered: earlier, .. } | Found::Unanswered(earlier) = found {
+            sent.is_unseen |= *earlier > 0;
+        }
     }
 
-    /// The ledger has taken a write about the run of this subject. These calls are in its item now, and there were so
-    /// many `before`.
-    pub fn has_written(
-        &mut self,
-        write: &Write,
-        of: Option<Subject>,
-        before: usize,
-        calls: &[Call],
-    ) {
-        let is_last = !write.next.as_ref().is_some_and(|it| matches!(it.state, State::Held { .. }));
+    /// The ledger has taken a write about the run of this subject. There were so many calls in its item before.
+    pub fn has_written(&mut self, write: &Write, of: Option<Subject>, before: usize) {
         let own = of.and_then(|of| of.call);
         for name in &write.removed {
             let sent = self.calls.named(name).filter(|sent| Some(*sent) != own);
@@ -178,25 +167,16 @@ impl Judge {
                 self.calls.all[sent].is_pruned |= before >= CALLS_MIN;
             }
         }
-        let Some(sent) = own.map(|own| &self.calls.all[own]).filter(|_| is_last) else { return };
-        if sent.is_refused && calls.iter().any(|call| call.name == sent.name) {
-            let (event, what) = (sent.of.event, format!("it was refused, and stays: {calls:?}"));
-            self.violated(Check::RefusedLeavesNothing, event, what);
-        }
     }
 
-    /// A handler notes the run that it has started. Returns the message whose failure that retries.
-    pub fn notes(&mut self, run: u64, known: &Known) -> Option<Subject> {
+    /// The message whose failure was retried, if a handler notes the run that it has started with that.
+    pub fn notes(&self, run: u64, known: &lineage::Known) -> Option<Subject> {
         let parent = known.note.as_ref()?.parent.as_ref()?;
-        let nth: usize = parent.call.rsplit('/').next()?.parse().ok()?;
-        let message = self.runs.get_mut(&run)?.get_mut(nth)?;
+        let place: usize = parent.call.rsplit('/').next()?.parse().ok()?;
+        let message = self.batch(run).get(place)?;
         let (case, call) = (message.case, message.call);
-        if self.cases[case].request_id != *parent.run {
-            return None;
-        }
-        message.concluded = true;
-        self.cases[case].writes += 1;
-        Some(Subject { run, place: nth, case, call, part: None })
+        let is_it = self.cases[case].request_id == *parent.run;
+        is_it.then_some(Subject { run, place, case, call, part: None })
     }
 
     /// The ledger has a note of a run, which marks the failure of its parent as retried.
@@ -210,25 +190,13 @@ impl Judge {
         self.tally.count(Seen::Step("adoptions"));
         let id = Id::from(taker);
         let Some(taken) = self.calls.named(&call.name) else { return };
-        let (event, own) = self.calls.take(taken, id, &call.metadata);
-        let said = call.metadata.to_json();
+        let own = self.calls.started(&id);
+        self.calls.take(taken, id, &call.metadata);
+        let (event, said) = (self.calls.sent(taken).of.event, call.metadata.to_json());
         self.story.tell(self.now, event, || format!("{taker} takes {}: {said}", call.name));
-        if own != Some(taken) && self.plan.flawless {
-            let what = format!("{taker} takes {call:?} of another, and nothing has gone wrong");
-            self.violated(Check::RecallsTruly, event, what);
-        }
-        let attempt = |call: usize| self.calls.all[call].of.attempt;
+        let attempt = |call: usize| self.calls.sent(call).of.attempt;
         if own.is_none_or(|own| attempt(own) != attempt(taken)) {
             self.tally.count(Seen::Step("attempts swapped"));
         }
     }
-}
-
-/// Whether Lambda has said that it did not accept an invocation.
-fn is_refused(answer: &Answer) -> bool {
-    answer.as_ref().is_err_and(|refusal| {
-        let needs_a_person =
-            matches!(refusal.kind, Some(FaultKind::Refused(_) | FaultKind::Configuration));
-        needs_a_person || refusal.status == Some(429)
-    })
 }

@@ -12,9 +12,8 @@ use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{Timestamp, claim::Order, error_type::ErrorReport, lineage::Key};
 
 use super::{
-    Event, Judge, Open, Subject,
+    Event, Known, Open, Subject,
     deliveries::{time_of, trace_of, was_moved},
-    promises::Happens,
     records::{Place, TESTED},
     split::SPLIT,
 };
@@ -71,16 +70,11 @@ pub struct Case {
     /// Its exact due time, if an invocation has shown it.
     due: Option<NonZero<Millis>>,
     pub acts: u16,
-    pub permits: u16,
     /// Whether handlers must claim it before they act, and whether the ledger has its mark.
     pub claimed: bool,
     pub marked: bool,
-    /// The operator's order for the event, until the event is marked as done, and whether it is still open.
+    /// The operator's order for the event, until the event is marked as done.
     pub order: Option<Order>,
-    pub is_order_open: bool,
-    /// How often its messages were received, and how often handlers wrote its item.
-    pub receives: u16,
-    pub writes: u16,
     /// How many messages there are about it.
     pub messages: u16,
     rare: Option<Box<Rare>>,
@@ -214,7 +208,7 @@ impl Stranger {
     }
 }
 
-impl Judge {
+impl Known {
     /// Which attempt of which event has failed, by the trace of its message.
     pub fn failed_with(&self, trace: &str) -> Option<(usize, u32)> {
         let Open { event, attempt, .. } = *self.cases[self.case_with(trace)?].truth();
@@ -247,9 +241,14 @@ impl Judge {
         (!ids.is_empty()).then(|| ids.swap_remove(choices.index(of, "request", ids.len())))
     }
 
-    /// Lambda has given up an invocation, and sent its failure to a retry queue.
-    pub fn failed(&mut self, request_id: &Arc<str>, condition: &str, error: ErrorReport) {
-        let Some(open) = self.open.remove(request_id) else { return };
+    /// Lambda has given up an invocation, and sent its failure to a retry queue. Returns its case.
+    pub fn failed(
+        &mut self,
+        request_id: &Arc<str>,
+        condition: &str,
+        error: ErrorReport,
+    ) -> Option<usize> {
+        let open = self.open.remove(request_id)?;
         self.story.tell(self.now, open.event, || {
             format!("attempt {} failed ({condition}): {error:?}", open.attempt)
         });
@@ -260,13 +259,8 @@ impl Judge {
             (_, "RecursiveInvocation") => (Condition::RecursionStopped, error),
             (_, _) => (Condition::Failed, error),
         };
-        if cause.0 == Condition::Failed {
-            let plan = Rc::clone(&self.plan);
-            let target = &plan.targets[open.target].name;
-            self.shows(None, Happens::Failed(target, request_id));
-        }
         let at = self.now.timestamp_millis();
-        self.open_case(open, (&**request_id).into(), at, cause, None);
+        Some(self.open_case(open, (&**request_id).into(), at, cause, None))
     }
 
     /// A handler receives a message. If SQS has moved it here, its consumer has failed. Returns the message's case.
@@ -323,7 +317,7 @@ impl Judge {
         at: Millis,
         (condition, error): (Condition, ErrorReport),
         stranger: Option<&Stranger>,
-    ) {
+    ) -> usize {
         let over = stranger.and_then(|stranger| stranger.over);
         let is_refused = stranger.is_some_and(|stranger| stranger.is_refused);
         let place = stranger.and_then(|stranger| stranger.place.clone());
@@ -349,15 +343,11 @@ impl Judge {
             shown: (Millis::MIN, Millis::MAX),
             due: None,
             acts: 0,
-            permits: 0,
             claimed: self.plan.handler_of(of.target).has_ledger
                 && !matches!(over, Some("unreadable" | TESTED | SPLIT))
                 && !is_refused,
             marked: false,
             order: None,
-            is_order_open: false,
-            receives: 0,
-            writes: 0,
             messages: 1,
             truth: None,
             of,
@@ -372,6 +362,7 @@ impl Judge {
         let index = self.cases.add(case);
         self.figures.waiting.begins();
         self.by_trace.insert(trace, index as u32);
+        index
     }
 
     /// The case whose messages carry this trace.
@@ -395,10 +386,7 @@ impl Judge {
 
     /// A second message about a failure appears.
     pub fn copied(&mut self, index: usize) {
-        let case = &mut self.cases[index];
-        // Without a ledger, a handler may act on each copy.
-        case.permits += u16::from(!case.claimed);
-        let event = case.of.event;
+        let event = self.event_of(index);
         self.events[event].copies += 1;
         self.story.tell(self.now, event, || "there is one more message about it".to_owned());
     }
@@ -477,6 +465,13 @@ impl Case {
 
     pub fn due(&self) -> Option<Millis> {
         self.due.map(NonZero::get)
+    }
+
+    /// The earliest and the latest time at which the next attempt is due, narrowed by the waits seen so far.
+    pub fn due_range(&self, next: Next) -> (Millis, Millis) {
+        let (after, until) = self.shown;
+        let range = (next.due.0.max(after.saturating_add(1)), next.due.1.min(until));
+        self.due().map_or(range, |due| (due, due))
     }
 
     /// An invocation has shown its due time. Returns what was known of it.

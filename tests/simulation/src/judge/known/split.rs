@@ -1,4 +1,4 @@
-//! The rules for notices of several objects: a handler sends the notice of each object by itself, and then the whole
+//! Notices of several objects: a handler sends the notice of each object by itself, and then the whole
 //! notice is done.
 //!
 //! Each part is the message of a failure of its own. The judge knows all parts of a notice, and counts what the queue
@@ -11,8 +11,8 @@ use comeback_core::fault::FaultKind;
 use comeback_local_model::sqs::Outgoing;
 use wire::{Answer, Request};
 
-use super::{Judge, Stranger, Subject, records::Fetch};
-use crate::notes::{Check, Seen};
+use super::{Known, Stranger, Subject, records::Fetch};
+use crate::notes::Seen;
 
 /// What becomes of a notice of several objects.
 pub const SPLIT: &str = "its parts";
@@ -43,7 +43,7 @@ enum Sent {
     Refused,
 }
 
-impl Judge {
+impl Known {
     /// A bucket tells of several objects at once. Each part is its body, and the trace of the failure that it is about.
     pub fn joins(
         &mut self,
@@ -81,21 +81,22 @@ impl Judge {
         })
     }
 
-    /// A handler sends a part of the notice that it has received at this place.
-    pub fn sends_part(&mut self, (run, place): (u64, usize), sent: &Outgoing) -> Option<Subject> {
+    /// The part of the notice at this place that a handler sends.
+    pub fn part_sent(&self, (run, place): (u64, usize), sent: &Outgoing) -> Subject {
         let message = &self.runs[&run][place];
         let case = message.case;
-        let event = self.cases[case].of.event;
         let knows = message.split.as_deref().map(|split| &*split.parts).unwrap_or_default();
         let mut parts = self.joined[&case].iter().zip(knows);
         let part = parts.position(|(part, known)| *known == Sent::No && *part.body == *sent.body);
-        if part.is_none() {
-            let what = format!("run {run} sends {}, which is no part of its notice", sent.body);
-            self.violated(Check::NothingUnexplained, event, what);
+        Subject { run, place, case, call: None, part }
+    }
+
+    /// A handler sends a part of a notice.
+    pub fn sends_part(&mut self, of: Subject) {
+        let split = self.message_mut(of.run, of.place).and_then(|it| it.split.as_deref_mut());
+        if let (Some(split), Some(part)) = (split, of.part) {
+            split.parts[part] = Sent::Asked;
         }
-        let split = self.runs.get_mut(&run)?.get_mut(place)?.split.as_deref_mut()?;
-        *split.parts.get_mut(part?)? = Sent::Asked;
-        Some(Subject { run, place, case, call: None, part })
     }
 
     /// The trace of the message that a queue accepts. SQS keeps a trace as it is, but the judge tells failures apart by
@@ -116,20 +117,20 @@ impl Judge {
         may(index) && parts.is_none_or(|parts| parts.iter().all(|part| may(part.case)))
     }
 
-    /// A queue has accepted a part.
-    pub fn has_part(&mut self, of: Subject, nth: usize) {
-        let part = self.joined.get_mut(&of.case).and_then(|parts| parts.get_mut(nth));
-        let Some(part) = part else { return };
+    /// A queue has accepted a part. Returns the case of which it is one more message.
+    pub fn has_part(&mut self, of: Subject, nth: usize) -> Option<usize> {
+        let part = self.joined.get_mut(&of.case)?.get_mut(nth)?;
         let (case, is_first) = (part.case, std::mem::take(&mut part.is_first));
-        let event = self.cases[case].of.event;
+        let event = self.event_of(case);
         self.story
             .tell(self.now, event, || format!("run {}: its notice is sent by itself", of.run));
-        if !is_first {
-            self.tally.count(Seen::Step("parts of notices sent twice"));
-            self.copied(case);
-            let event = self.cases[of.case].of.event;
-            self.events[event].copies += 1;
+        if is_first {
+            return None;
         }
+        self.tally.count(Seen::Step("parts of notices sent twice"));
+        let whole = self.event_of(of.case);
+        self.events[whole].copies += 1;
+        Some(case)
     }
 
     /// A handler received the answer to a part that it has sent. It waits for all of them.
@@ -169,8 +170,7 @@ impl Judge {
         let whose = format!("queue {}", self.runs[&run][place].queue());
         let known_for = self.meets(run, &whose, fault);
         let now = self.now;
-        let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
-        let (Some(message), Some(kind)) = (message, fault) else { return };
+        let (Some(message), Some(kind)) = (self.message_mut(run, place), fault) else { return };
         message.fetch = Fetch::Failed(kind);
         message.met(fault, known_for, now);
     }

@@ -1,4 +1,4 @@
-//! The rules for failure records that lie in buckets: a message is only the notice of one.
+//! Failure records that lie in buckets: a message is only the notice of one.
 //!
 //! The judge knows where each record lies, and learns what S3 answers. A failure may be judged once its record was
 //! read. If there is no record any more, its notice is given up, whatever the failure was. As long as the record can't
@@ -10,28 +10,16 @@ use comeback_core::{Timestamp, dead_letter::DeadLetter, fault::FaultKind, notice
 use wire::Answer;
 
 use super::{
-    Judge, Subject,
+    Known, Subject,
     deliveries::{Delivery, time_of},
-    faults::{lasts, spared},
-    letters::attribute,
 };
-use crate::{
-    notes::{Check, Seen},
-    rules::Millis,
-};
+use crate::{notes::Seen, rules::Millis};
 
 /// What becomes of the message by which S3 tests whether it may send to a queue.
 pub const TESTED: &str = "nothing";
 
-/// The most records that a handler reads at the same time: each may have 8 MiB, and a handler has 128.
-const READS_AT_ONCE: usize = 3;
-
 /// After this time SQS may soon delete a notice, so it is given up, in milliseconds: 13 days and a half.
-const KEPT: Millis = (13 * 24 + 12) * 3_600_000;
-
-/// The largest message, and by how much the judge may be wrong about the size of a dead letter, in bytes.
-const SIZE_MAX: usize = 1_048_576;
-const SIZE_UNSURE: usize = 64;
+const NOTICE_AGE_MAX: Millis = (13 * 24 + 12) * 3_600_000;
 
 /// Where a failure record lies.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -71,8 +59,8 @@ impl Delivery {
     }
 
     /// Until when its notice is kept if its record can't be read.
-    fn kept_until(&self) -> Millis {
-        self.noticed_at() + KEPT
+    pub fn kept_until(&self) -> Millis {
+        self.noticed_at() + NOTICE_AGE_MAX
     }
 
     /// When the first message of its notice was sent.
@@ -84,7 +72,13 @@ impl Delivery {
     }
 }
 
-impl Judge {
+impl From<&Location> for Place {
+    fn from(Location { bucket, key, version, .. }: &Location) -> Self {
+        Self { bucket: bucket.clone(), key: key.clone(), version: version.clone() }
+    }
+}
+
+impl Known {
     /// A bucket tells of the record of this failure.
     pub fn lies_at(&mut self, trace: &str, place: Place) {
         let Some(index) = self.case_with(trace) else { return };
@@ -94,36 +88,27 @@ impl Judge {
         case.lies_at(place);
     }
 
-    /// A handler reads a record. Returns the message that is its notice.
-    pub fn reads_record(&mut self, run: u64, location: &Location) -> Option<Subject> {
-        let batch = self.runs.get(&run)?;
-        let Location { bucket, key, version, .. } = location;
-        let sought = Place { bucket: bucket.clone(), key: key.clone(), version: version.clone() };
+    /// The message whose record a handler reads. Records are read in the order of their notices.
+    pub fn read_by(&self, run: u64, sought: &Place) -> Option<Subject> {
         let is_it = |message: &Delivery| {
-            message.fetch == Fetch::Unread && self.cases[message.case].place() == Some(&sought)
+            message.fetch == Fetch::Unread && self.cases[message.case].place() == Some(sought)
         };
-        // Records are read in the order of their notices.
-        let Some(place) = batch.iter().position(is_it) else {
-            let what = format!("run {run} reads {sought}, which no unread notice names");
-            self.violated(Check::ReadsFew, None, what);
-            return None;
-        };
-        let case = batch[place].case;
-        let of = &self.cases[case].of;
-        let at_once = batch.iter().filter(|it| it.fetch == Fetch::Asked).count() + 1;
-        let event = of.event;
-        if self.plan.targets[of.target].is_bucket_unlisted || at_once > READS_AT_ONCE {
-            let what = format!("run {run} reads {sought}, {at_once} at the same time");
-            self.violated(Check::ReadsFew, event, what);
-        }
-        self.tally.count(Seen::Step("records read"));
-        self.runs.get_mut(&run)?[place].fetch = Fetch::Asked;
+        let place = self.batch(run).iter().position(is_it)?;
+        let case = self.batch(run)[place].case;
         Some(Subject { run, place, case, call: None, part: None })
+    }
+
+    /// A handler reads a record.
+    pub fn reads_record(&mut self, of: Subject) {
+        self.tally.count(Seen::Step("records read"));
+        if let Some(message) = self.message_mut(of.run, of.place) {
+            message.fetch = Fetch::Asked;
+        }
     }
 
     /// A handler received the answer to a read.
     pub fn told_of_record(&mut self, of: Subject, answer: &Answer) {
-        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
+        let message = self.message_mut(of.run, of.place);
         let Some(message) = message else { return };
         message.fetch = match answer {
             Ok(()) => Fetch::Read,
@@ -144,11 +129,10 @@ impl Judge {
     /// A handler may have read all records of its batch. What it could not read is a fault of the bucket from then on,
     /// even if it still sends the parts of notices.
     pub fn ends_reads(&mut self, run: u64) {
-        let batch = self.runs.get(&run).map(Vec::as_slice).unwrap_or_default();
-        if batch.iter().any(|message| self.is_awaited(message)) {
+        if self.batch(run).iter().any(|message| self.is_awaited(message)) {
             return;
         }
-        for place in 0..batch.len() {
+        for place in 0..self.batch(run).len() {
             let message = &self.runs[&run][place];
             let fault = match message.fetch {
                 _ if message.fault.is_some() || message.split.is_some() => continue,
@@ -161,7 +145,7 @@ impl Judge {
             let whose = bucket.map(|it| format!("s3://{}", it.bucket)).unwrap_or_default();
             let known_for = self.meets(run, &whose, Some(fault));
             let now = self.now;
-            let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
+            let message = self.message_mut(run, place);
             let Some(message) = message else { continue };
             message.fetch = Fetch::Failed(fault);
             message.met(Some(fault), known_for, now);
@@ -179,7 +163,7 @@ impl Judge {
     /// It may have waited for them for a quarter of its time.
     pub fn is_past_records(&mut self, run: u64) {
         let transient = FaultKind::Transient { retry_after: None };
-        for place in 0..self.runs.get(&run).map_or(0, Vec::len) {
+        for place in 0..self.batch(run).len() {
             let message = &self.runs[&run][place];
             let is_split = message.split.is_none() || message.is_read() || message.fault.is_some();
             if is_split && !self.is_awaited(message) {
@@ -187,75 +171,17 @@ impl Judge {
             }
             if !is_split {
                 self.is_not_split(run, place, Some(transient));
-            } else if let Some(message) = self.runs.get_mut(&run).and_then(|run| run.get_mut(place))
-            {
+            } else if let Some(message) = self.message_mut(run, place) {
                 message.fetch = Fetch::Failed(transient);
             }
         }
         self.ends_reads(run);
     }
 
-    /// The shortest and the longest wait from `at` of a message whose record can't be read.
-    pub fn wait_unread(
-        &self,
-        message: &Delivery,
-        at: Millis,
-        fault: FaultKind,
-    ) -> (Millis, Millis) {
-        let passed = (self.now - message.fault_at).num_milliseconds();
-        if at - passed > message.kept_until() {
-            // It is to be given up.
-            return (Millis::MAX, 0);
-        }
-        let Some(range) = lasts(fault, message.known_for, message.known_for) else {
-            return (Millis::MAX, 0);
-        };
-        let (low, high) = spared(message, range);
-        (low - passed, high - passed)
-    }
-
-    /// The reason of a dead letter at `at`, if the message's record is the cause.
-    pub fn reason_unread(&self, message: &Delivery, at: Millis) -> Option<&'static str> {
-        match message.fetch {
-            Fetch::Read => None,
-            Fetch::Gone => Some("record_gone"),
-            Fetch::Failed(_) if at > message.kept_until() => Some("unreadable"),
-            Fetch::Failed(_) | Fetch::Unread | Fetch::Asked => {
-                Some("nothing, as its record is unread")
-            }
-        }
-    }
-
-    /// Where the payload of a dead letter of this size must lie, if its record is in a bucket. A letter whose size the
-    /// judge can't tell to the byte may have it there.
-    pub fn points_to(
-        &self,
-        message: &Delivery,
-        size: usize,
-        letter: &DeadLetter,
-    ) -> Option<String> {
-        let place = self.cases[message.case].place()?;
-        let is_pointer = attribute(letter, "PayloadLocation").is_some();
-        let is_unsure = size.abs_diff(SIZE_MAX) <= SIZE_UNSURE;
-        let lacks_room = if is_unsure { is_pointer } else { size > SIZE_MAX };
-        (lacks_room && message.is_read()).then(|| place.to_string())
-    }
-
-    /// Where the payload of this dead letter lies, if not in the letter.
+    /// Where the payload of this case's dead letter lies, if not in the letter.
     pub fn pointed_to(&self, of: Subject, letter: &DeadLetter) -> Option<Place> {
-        attribute(letter, "PayloadLocation")?;
+        letter.attributes.iter().find(|(name, _)| *name == "PayloadLocation")?;
         self.cases[of.case].place().cloned()
-    }
-
-    /// A dead letter without its payload was sent. This is the record to which it points.
-    pub fn has_pointed(&mut self, of: Subject, record: &[u8]) {
-        self.tally.count(Seen::Step("letters that point to their payload"));
-        let case = &self.cases[of.case];
-        let payload = format!(r#""requestPayload":{}"#, self.received(case));
-        if !str::from_utf8(record).is_ok_and(|record| record.contains(&payload)) {
-            let what = "its dead letter points to a record that has another payload".to_owned();
-            self.violated(Check::PointsTruly, case.of.event, what);
-        }
     }
 
     /// A handler has answered. What is S3's test needs nothing but that.

@@ -1,0 +1,18 @@
+//! A dead letter that points to its payload has no room for it, and the payload is there.
+
+use super::{Check, Happens, Kept, Promise, ensure};
+use crate::judge::known::Known;
+
+#[derive(Default)]
+pub struct Points;
+
+impl Promise for Points {
+    fn on(&mut self, happens: Happens<'_>, known: &Known) -> Kept {
+        let Happens::Points(case, record) = happens else { return Ok(()) };
+        let payload = format!(r#""requestPayload":{}"#, known.received(&known.cases[case]));
+        let is_there = str::from_utf8(record).is_ok_and(|record| record.contains(&payload));
+        ensure(is_there, Check::PointsTruly, || {
+            "its dead letter points to a record that has another payload".to_owned()
+        })
+    }
+}
