@@ -17,9 +17,9 @@ use comeback_local_model::sqs::Outgoing;
 use wire::{Answer, Exchange, Found, Invoke, Refusal, Reply, Request, Write};
 
 use crate::{
+    invariants::{Checked, ensure},
     machine::{Input, Millis, RETRY_QUEUE, millis, text_attributes, timestamp},
     recall::is_held,
-    rules::{Checked, ensure},
     world::{Act, Content, FUNCTION, Flight, Form, Item, SECOND, State, World, is_retry_queue},
 };
 

@@ -1,14 +1,14 @@
 //! Searches small systems whole: every order of what their handlers, the queue, the targets and an operator may do.
 //!
 //! The handlers run the unmodified `flow` and `core` (`machine`). What is around them is a value (`world`), whose calls
-//! `calls` answers, and what must hold is checked at every step (`rules`). Each state is visited once. No step leads
-//! back: each takes time, a message's receive, a handler's call, or something that may happen only so often. So a
+//! `calls` answers, and what must hold is checked at every step (`invariants`). Each state is visited once. No step
+//! leads back: each takes time, a message's receive, a handler's call, or something that may happen only so often. So a
 //! search that ends has also shown that every event ends. The search itself is forty lines, so it needs no library.
 
 mod calls;
+mod invariants;
 mod machine;
 mod recall;
-mod rules;
 mod scopes;
 mod script;
 mod tell;

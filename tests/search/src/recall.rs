@@ -17,8 +17,8 @@ use wire::{Request, Write};
 
 use crate::{
     calls::Made,
+    invariants::{Checked, ensure},
     machine::{Millis, millis, since_beginning, timestamp},
-    rules::{Checked, ensure},
     scopes::Kind,
     world::{Content, Failure, Item, SECOND, State, World},
 };

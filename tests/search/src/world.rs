@@ -58,7 +58,7 @@ pub enum Form {
     Redriven,
 }
 
-/// The failure that a message describes, as the rules of this search know it.
+/// The failure that a message describes, as this search knows it.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The key of its claim.

@@ -9,15 +9,16 @@
 
 pub mod choices;
 mod dice;
+pub mod faults;
 pub mod ids;
 pub mod judge;
-pub mod notes;
 pub mod outages;
 mod payload;
 pub mod plan;
-mod rules;
+mod policy;
 pub mod run;
 pub mod script;
+pub mod seen;
 pub mod shorten;
 pub mod world;
 

@@ -1,4 +1,4 @@
-//! What is settled before a world begins: handlers, queues, targets, their rules, and the faults.
+//! What is settled before a world begins: handlers, queues, targets, their policies, and the faults.
 
 mod chosen;
 mod draw;
@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use self::plain::millis;
 use crate::{
+    faults::{Fault, Trouble},
     judge::Arns,
-    notes::{Fault, Trouble},
-    rules::Rules,
+    policy::Policy,
 };
 
 /// The default of `IN_FLIGHT_MAX`.
@@ -163,7 +163,7 @@ pub struct HandlerPlan {
     /// The most by which the clocks of its environments may be off.
     #[serde(with = "millis")]
     pub skew: Duration,
-    pub general: Rules,
+    pub general: Policy,
     /// Whether it lists its targets, or may invoke every function of its account.
     pub lists_targets: bool,
     pub binds_queues: bool,
@@ -223,8 +223,8 @@ pub struct TargetPlan {
     pub name: String,
     pub queue: usize,
     pub form: Form,
-    /// Its own rules, if they differ from its handler's.
-    pub own: Option<Rules>,
+    /// Its own policy, if it differs from its handler's.
+    pub own: Option<Policy>,
     /// How often it fails while it has no trouble.
     #[serde(skip)]
     pub failing: f64,
@@ -286,12 +286,12 @@ impl Plan {
         &self.handlers[self.queues[self.targets[target].queue].handler]
     }
 
-    /// The rules for an event of a target that failed last with this error.
-    pub fn rules_after(&self, target: usize, error_type: Option<&str>) -> Rules {
-        self.rules(target).after(error_type, &self.handler_of(target).general)
+    /// The policy for an event of a target that failed last with this error.
+    pub fn policy_after(&self, target: usize, error_type: Option<&str>) -> Policy {
+        self.policy(target).after(error_type, &self.handler_of(target).general)
     }
 
-    pub fn rules(&self, target: usize) -> &Rules {
+    pub fn policy(&self, target: usize) -> &Policy {
         self.targets[target].own.as_ref().unwrap_or(&self.handler_of(target).general)
     }
 
@@ -309,7 +309,7 @@ impl Plan {
     /// The longest time for which an event of this world may be retried.
     pub fn age_max(&self) -> Duration {
         let of_all = |target| self.handler_of(target).general.age_max();
-        let ages = (0..self.targets.len()).map(|it| self.rules(it).age_max().max(of_all(it)));
+        let ages = (0..self.targets.len()).map(|it| self.policy(it).age_max().max(of_all(it)));
         Duration::from_secs(ages.max().unwrap_or_default())
     }
 }

@@ -12,8 +12,8 @@ use std::{
 
 use crate::{
     judge::{Check, Violation},
-    notes::Tally,
     plan::Plan,
+    seen::Tally,
     world::play,
 };
 

@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use crate::{
     choices::{How, Outcome, Told},
     judge::Judge,
-    notes::Seen,
     plan::{HandlerPlan, Plan, QueuePlan, Spell, TargetPlan},
+    seen::Seen,
     world::{check_settings, play_as},
 };
 

@@ -11,9 +11,9 @@ use serde_json::Value;
 use crate::{
     choices::{How, SENT_AFTER, TARGET, Told},
     judge::{Check, Judge},
-    notes::Seen,
     plan::Plan,
     script::{Part, Script},
+    seen::Seen,
     world::play_as,
 };
 

@@ -41,9 +41,10 @@ use wire::Reply;
 use crate::{
     choices::{Choices, How, Of, Outcome},
     dice::Dice,
+    faults::{Fault, Trouble},
     judge::{Happens, Judge},
-    notes::{Fault, Seen, Trouble},
     plan::{Plan, Spell},
+    seen::Seen,
 };
 
 /// When every world begins. Any time would do, but it needs a fraction of a second, so that a lost fraction shows.

@@ -17,7 +17,7 @@ use super::{
     known::{Recall, Says, is_claim},
     promises::attribute,
 };
-use crate::notes::Seen;
+use crate::seen::Seen;
 
 impl Judge {
     /// Lambda has accepted a handler's invocation, or a queue its message.

@@ -17,7 +17,7 @@ use super::{
     known::{Place, Recall, Subject, Waits, Why, is_claim},
     promises::{addressee, why},
 };
-use crate::{notes::Seen, rules::Millis};
+use crate::{policy::Millis, seen::Seen};
 
 impl Judge {
     fn event_of(&self, of: Option<Subject>) -> Option<usize> {

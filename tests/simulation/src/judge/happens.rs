@@ -12,7 +12,7 @@ use comeback_local_model::sqs::Outgoing;
 use wire::{Entry, Exchange, Invoke};
 
 use super::known::{Concluded, Evidence, Phase, Place, Subject, Waits, Why};
-use crate::rules::Millis;
+use crate::policy::Millis;
 
 /// Something that the judge sees happen. A number is that of a run, if nothing else is said, and no subject means that
 /// no message fits.

@@ -49,10 +49,10 @@ use self::{
 use super::figures::{Backlog, Figures};
 use crate::{
     ids::{Id, Trace},
-    notes::{Seen, Story, Tally},
     payload::{Foreign, METADATA, Payload, envelope, metadata, plain_text},
     plan::Plan,
-    rules::Millis,
+    policy::Millis,
+    seen::{Seen, Story, Tally},
 };
 
 /// An event with this many forks gets no further faults that may fork it.

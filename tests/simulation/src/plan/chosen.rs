@@ -7,15 +7,15 @@ use super::{
 };
 use crate::{
     dice::Dice,
-    notes::{Fault, Trouble},
-    rules::Rules,
+    faults::{Fault, Trouble},
+    policy::Policy,
 };
 
 impl Plan {
     /// A single world with this many events in a day, and a little of every fault.
     pub fn day_of(events: u64, seed: u64) -> Self {
         let mut dice = Dice::seeded(seed);
-        let general = Rules { max: 600, ..Rules::default() };
+        let general = Policy { max: 600, ..Policy::default() };
         let handler = HandlerPlan {
             name: "retry-handler-0".to_owned(),
             dead_letter_queue: "dead-letters-0".to_owned(),

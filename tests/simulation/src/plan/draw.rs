@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     dice::Dice,
-    notes::{Fault, Trouble},
-    rules::Rules,
+    faults::{Fault, Trouble},
+    policy::Policy,
     world::BEGAN_AT,
 };
 
@@ -185,12 +185,12 @@ impl Plan {
             let has_errors = !target.is_queue();
             Some((target.own.as_mut()?, has_errors))
         });
-        for (rules, has_errors) in general.chain(own) {
+        for (policy, has_errors) in general.chain(own) {
             if dice.happens(0.3) {
-                rules.draw_list(dice);
+                policy.draw_list(dice);
             }
             if has_errors && dice.happens(0.5) {
-                rules.draw_errors(dice);
+                policy.draw_errors(dice);
             }
         }
     }
@@ -203,7 +203,7 @@ impl Plan {
             timeout: dice.pick(&[5, 10, 30, 30, 60]),
             reserved: None,
             skew: Duration::from_secs(if is_skewed { dice.number(1..=5) } else { 0 }),
-            general: Rules::draw(dice),
+            general: Policy::draw(dice),
             lists_targets: dice.happens(0.3),
             binds_queues: dice.happens(0.4),
             has_ledger: dice.happens(0.5),
@@ -236,8 +236,8 @@ impl Plan {
         let handler = &self.handlers[self.queues[queue].handler];
         // A target has its handler's setting wherever it has none of its own.
         let own = dice.happens(0.4).then(|| {
-            let own = Rules::draw(dice);
-            Rules { attempts: own.attempts.or(handler.general.attempts), ..own }
+            let own = Policy::draw(dice);
+            Policy { attempts: own.attempts.or(handler.general.attempts), ..own }
         });
         let record = Form::Record;
         let forms = [record, record, record, Form::Notification, Form::EventBridge, Form::Bare];
@@ -435,7 +435,7 @@ impl Plan {
         let general = &self.handler_of(number).general;
         let (never, attempts) = (general.never.clone(), general.attempts.map(|_| 50));
         let age = 6 * HOUR;
-        let own = Rules { max: 300, age, attempts, never, ..Rules::default() };
+        let own = Policy { max: 300, age, attempts, never, ..Policy::default() };
         let target = &mut self.targets[number];
         (target.own, target.failing) = (Some(own), 0.1 * dice.unit());
         (target.listed, target.bound, target.stopped_in_loops) = (true, true, false);
@@ -464,7 +464,7 @@ impl Plan {
         let Some(number) = (0..self.targets.len()).rfind(is_probed) else { return };
         let general = &self.handler_of(number).general;
         let attempts = general.attempts.map(|_| 50);
-        let own = Rules { max: 10, age: 6 * HOUR, attempts, ..Rules::default() };
+        let own = Policy { max: 10, age: 6 * HOUR, attempts, ..Policy::default() };
         let target = &mut self.targets[number];
         (target.own, target.failing) = (Some(own), 0.25 + 0.15 * dice.unit());
         // A message in its own dead-letter queue would not say that a failure is permanent.
@@ -546,13 +546,13 @@ impl Plan {
             (handler.probes, handler.has_register) = (false, handler.has_ledger);
             // Days in hops of a quarter of an hour take many steps.
             handler.in_flight_max = [IN_FLIGHT_MAX; 2];
-            handler.general = Rules {
+            handler.general = Policy {
                 base: dice.pick(&[60, HOUR, 12 * HOUR]),
                 max: 13 * DAY,
                 age: dice.pick(&[20 * DAY, 60 * DAY]),
                 jitter: dice.pick(&[Jitter::Full, Jitter::Equal, Jitter::None]),
                 never: handler.general.never.clone(),
-                ..Rules::default()
+                ..Policy::default()
             };
         }
         for number in 0..self.targets.len() {
@@ -596,7 +596,7 @@ impl Plan {
         for handler in &mut self.handlers {
             handler.timeout = dice.pick(&[5, 10, 30]);
             (handler.probes, handler.has_register) = (false, false);
-            handler.general = Rules {
+            handler.general = Policy {
                 base: 60,
                 max: 600,
                 age: HOUR,

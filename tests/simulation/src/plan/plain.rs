@@ -3,7 +3,7 @@
 use std::{cell::OnceCell, time::Duration};
 
 use super::{Form, HandlerPlan, IN_FLIGHT_MAX, Plan, QueuePlan, TargetPlan};
-use crate::rules::Rules;
+use crate::policy::Policy;
 
 /// When faults stop, if nothing else is said.
 const CALM_AFTER: Duration = Duration::from_hours(24);
@@ -42,7 +42,7 @@ impl Default for HandlerPlan {
             timeout: 30,
             reserved: None,
             skew: Duration::ZERO,
-            general: Rules::default(),
+            general: Policy::default(),
             lists_targets: false,
             binds_queues: false,
             has_ledger: false,

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     choices::Of,
+    faults::{Fault, Trouble},
     judge::{Place, Stranger, Subject, TESTED},
-    notes::{Fault, Trouble},
     plan::{Form, Notices},
 };
 
@@ -296,7 +296,7 @@ impl World {
             self.plan.targets.iter().position(|it| it.bucket().as_ref() == Some(&location.bucket));
         let is_denied = target.is_some_and(|it| self.is(Trouble::BucketDenied, it));
         if is_denied {
-            self.judge.known.tally.count(crate::notes::Seen::Trouble(Trouble::BucketDenied));
+            self.judge.known.tally.count(crate::seen::Seen::Trouble(Trouble::BucketDenied));
         }
         if is_denied || self.happens(of, Fault::RecordDenied) {
             let (code, status) = self.choices.pick(of, "denial", &DENIALS);
@@ -310,7 +310,7 @@ impl World {
         let object = self.cloud.s3.object(&location.bucket, &location.key);
         let bytes = object.map(|object| Arc::clone(&object.bytes));
         bytes.map(Found::Record).map_err(|error| {
-            self.judge.known.tally.count(crate::notes::Seen::Fault(Fault::RecordGone));
+            self.judge.known.tally.count(crate::seen::Seen::Fault(Fault::RecordGone));
             Refusal {
                 kind: None,
                 ..Refusal::of(error.code(), error.status(), FaultKind::Configuration)

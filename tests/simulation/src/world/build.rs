@@ -30,7 +30,7 @@ use serde_json::json;
 use super::World;
 use crate::{
     plan::{Form, Plan, TargetPlan},
-    rules::Rules,
+    policy::Policy,
 };
 
 /// The longest time for which SQS keeps a message, in seconds.
@@ -192,8 +192,9 @@ pub fn settings(
     };
     let is_transparent = handler.transparent[usize::from(is_turned)];
     let policy = |target: &TargetPlan| {
-        let mut policy = target.own.as_ref().map(Rules::variables).unwrap_or_default();
-        policy.extend(target.own.as_ref().and_then(Rules::errors_written).map(|it| ("ERRORS", it)));
+        let mut policy = target.own.as_ref().map(Policy::variables).unwrap_or_default();
+        policy
+            .extend(target.own.as_ref().and_then(Policy::errors_written).map(|it| ("ERRORS", it)));
         let own = target.transparent[usize::from(is_turned)];
         if own != is_transparent && !target.is_queue() {
             policy.insert("TRANSPARENT", own.to_string());

@@ -18,11 +18,12 @@ use serde_json::Value;
 use super::{World, build::relay_queue};
 use crate::{
     choices::{Of, SENT_AFTER, TARGET},
+    faults::Fault,
     judge::Stranger,
-    notes::{Fault, Seen},
     payload::{self, Foreign, METADATA, envelope, metadata},
     plan::{Attack, Form, Outage, TargetPlan},
-    rules::NEVER,
+    policy::NEVER,
+    seen::Seen,
 };
 
 /// The size of an event, in bytes, that fits into a message by itself but not within its envelope.

@@ -24,9 +24,10 @@ use wire::{AwsHandler, Environment, Request};
 use super::{Step, World, build};
 use crate::{
     choices::Of,
+    faults::{Fault, Trouble},
     judge::{Happens, receive_count, trace_of, was_moved},
-    notes::{Fault, Seen, Trouble},
     plan::Form,
+    seen::Seen,
 };
 
 /// The most calls and answers after whose arrival a handler is killed.

@@ -27,8 +27,9 @@ use wire::{Answer, Exchange, Found, Invoke, Refusal, Reply, Request, Slot};
 use super::{Step, World};
 use crate::{
     choices::Of,
+    faults::{Fault, Trouble},
     judge::{Move, Subject},
-    notes::{Fault, Seen, Trouble},
+    seen::Seen,
 };
 
 /// The errors with which Lambda refuses an invocation for good, and the reasons that they lead to.

@@ -20,9 +20,10 @@ use wire::{Answer, Entry, Found, Refusal, Write};
 use super::{World, service::name_of};
 use crate::{
     choices::Of,
+    faults::Fault,
     ids::Id,
     judge::{Move, Subject},
-    notes::{Fault, Seen},
+    seen::Seen,
 };
 
 /// How stale the result of a look-up may be.

@@ -5,10 +5,7 @@ use std::rc::Rc;
 use comeback_local_model::{lambda::mapping::MappingSettings, sqs::IN_FLIGHT_MAX};
 
 use super::World;
-use crate::{
-    judge::named,
-    notes::{Seen, Trouble},
-};
+use crate::{faults::Trouble, judge::named, seen::Seen};
 
 /// How many messages of a crowded queue may be in flight.
 const CROWDED: usize = 3;

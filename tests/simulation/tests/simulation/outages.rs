@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use simulation::{
     judge::{Event, Judge},
-    notes::Seen,
     outages::recovered_after,
     plan::{Outage, Plan},
+    seen::Seen,
     world::play,
 };
 

@@ -4,10 +4,11 @@ use std::thread;
 
 use clap::ValueEnum;
 use simulation::{
+    faults::{Fault, Trouble},
     judge::REASONS,
-    notes::{Fault, Seen, Tally, Trouble},
     plan::Plan,
     run::{report, worlds},
+    seen::{Seen, Tally},
     world::play,
 };
 

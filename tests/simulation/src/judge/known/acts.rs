@@ -6,7 +6,7 @@ use comeback_core::fault::FaultKind;
 use wire::{Answer, Invoke};
 
 use super::{DELAY_MAX, Delivery, HOP_MIN, Known, Open, Subject, Wait};
-use crate::{notes::Seen, rules::Millis};
+use crate::{policy::Millis, seen::Seen};
 
 pub const REASONS: [&str; 12] = [
     "max_age_exceeded",

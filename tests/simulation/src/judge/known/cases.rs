@@ -20,10 +20,10 @@ use super::{
 use crate::{
     choices::{Choices, Of},
     ids::{Id, Trace},
-    notes::Seen,
     payload::Foreign,
     plan::Form,
-    rules::{Millis, NEVER, Next},
+    policy::{Millis, NEVER, Next},
+    seen::Seen,
 };
 
 /// The maximum payload of an asynchronous invocation, and the maximum message of SQS, in bytes.
@@ -414,14 +414,14 @@ impl Known {
         if let Some(over) = case.over().filter(|over| !fits(over)) {
             return Err(over);
         }
-        let rules = self.plan.rules(case.of.target);
+        let policy = self.plan.policy(case.of.target);
         if !self.plan.targets[case.of.target].is_allowed() {
             return Err("target_not_allowed");
         }
         if case.condition == Condition::RecursionStopped {
             return Err("recursion_stopped");
         }
-        if never_heals(&case.error, &rules.never) {
+        if never_heals(&case.error, &policy.never) {
             return Err("not_retryable");
         }
         let paused = case.condition == Condition::Paused;
@@ -429,13 +429,19 @@ impl Known {
             if paused { case.of.attempt.max(1) } else { case.of.attempt.saturating_add(1) };
         // Its last error decides. Attempts count over all errors.
         let error_type = case.error.error_type.as_deref();
-        let rules = self.plan.rules_after(case.of.target, error_type);
-        if rules.attempts.is_some_and(|most| attempt > most) {
+        let policy = self.plan.policy_after(case.of.target, error_type);
+        if policy.attempts.is_some_and(|most| attempt > most) {
             return Err("max_attempts_exceeded");
         }
         let hint = if paused { None } else { retry_hint(&case.error) };
-        let next =
-            rules.next(case.first, case.at, case.kept(), attempt, paused, hint.unwrap_or_default());
+        let next = policy.next(
+            case.first,
+            case.at,
+            case.kept(),
+            attempt,
+            paused,
+            hint.unwrap_or_default(),
+        );
         let next = next.ok_or("max_age_exceeded")?;
         let initial = (!case.is_transparent).then(|| case.first.div_euclid(1000));
         let expected = self.expected(&case.of, attempt, initial);

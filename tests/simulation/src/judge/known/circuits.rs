@@ -7,7 +7,7 @@ use comeback_flow::report::{Entry, Outcome, Report};
 use wire::{Answer, Exchange, Refusal};
 
 use super::{Case, Delivery, Known, Phase, Subject};
-use crate::{notes::Seen, rules::Millis};
+use crate::{policy::Millis, seen::Seen};
 
 /// How many events wait only until the next step of a circuit.
 const WATCHERS: i64 = 4;

@@ -11,7 +11,7 @@ use super::{
     Known, Subject,
     deliveries::{Delivery, was_moved},
 };
-use crate::{notes::Seen, rules::Millis};
+use crate::{policy::Millis, seen::Seen};
 
 /// The longest delay, and the shortest delay that may end before the message is due, in seconds.
 pub const DELAY_MAX: u32 = 900;

@@ -19,7 +19,7 @@ use super::{
     register::{LOOKS_MAX, Listing, Wait},
     split::Split,
 };
-use crate::{notes::Seen, rules::Millis};
+use crate::{policy::Millis, seen::Seen};
 
 /// A fault, and for how long its handler had known of it when it met it.
 pub type Met = (FaultKind, Millis);

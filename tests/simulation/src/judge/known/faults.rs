@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use comeback_core::{Timestamp, fault::FaultKind};
 
 use super::Known;
-use crate::rules::Millis;
+use crate::policy::Millis;
 
 /// The ledger, beside the targets that a process knows faults of.
 pub const LEDGER: &str = "the ledger";

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::rules::Millis;
+use crate::policy::Millis;
 
 /// The least time that a probe has to fail, and the longest.
 pub const PATIENCE_MIN: Millis = 20_000;

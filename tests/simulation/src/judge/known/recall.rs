@@ -25,9 +25,9 @@ use super::{
 };
 use crate::{
     ids::Id,
-    notes::Seen,
     payload::{Foreign, metadata},
-    rules::Millis,
+    policy::Millis,
+    seen::Seen,
 };
 
 const SECOND: Millis = 1_000;

@@ -13,7 +13,7 @@ use super::{
     Known, Subject,
     deliveries::{Delivery, time_of},
 };
-use crate::{notes::Seen, rules::Millis};
+use crate::{policy::Millis, seen::Seen};
 
 /// What becomes of the message by which S3 tests whether it may send to a queue.
 pub const TESTED: &str = "nothing";

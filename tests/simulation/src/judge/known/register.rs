@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     choices::{Choices, Of},
-    notes::Seen,
-    rules::Millis,
+    policy::Millis,
+    seen::Seen,
 };
 
 /// How often a handler looks at an item that keeps changing. After that it counts as a transient fault.

@@ -15,7 +15,7 @@ use super::{
     deliveries::trace_of,
     recall::{FAILS_WITHIN, HOUR, SKEW},
 };
-use crate::{ids::Id, notes::Seen, rules::Millis};
+use crate::{ids::Id, policy::Millis, seen::Seen};
 
 /// How long SQS keeps the record of a failure.
 const RETENTION: Millis = 14 * 24 * HOUR;

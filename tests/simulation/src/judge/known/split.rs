@@ -12,7 +12,7 @@ use comeback_local_model::sqs::Outgoing;
 use wire::{Answer, Request};
 
 use super::{Known, Stranger, Subject, records::Fetch};
-use crate::notes::Seen;
+use crate::seen::Seen;
 
 /// What becomes of a notice of several objects.
 pub const SPLIT: &str = "its parts";

@@ -8,7 +8,7 @@ use super::{Check, Happens, Kept, Promise, broken};
 use crate::{
     judge::known::{Known, Subject, came_back, content},
     payload::METADATA,
-    rules::{Millis, Next},
+    policy::{Millis, Next},
 };
 
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::{Check, Happens, Kept, Promise, ensure};
-use crate::{judge::known::Known, rules::Millis};
+use crate::{judge::known::Known, policy::Millis};
 
 /// A circuit must have closed after events have arrived for this long without a fault.
 const CLOSED_WITHIN: Millis = 2 * 3_600_000;

@@ -8,7 +8,7 @@ use wire::Entry;
 use super::{Check, Happens, Kept, Promise, broken, ensure};
 use crate::{
     judge::known::{Case, Delivery, Known, Subject, came_back},
-    rules::Millis,
+    policy::Millis,
 };
 
 /// How often the messages of each case were received, and how often handlers wrote its item.

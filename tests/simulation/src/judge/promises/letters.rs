@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Check, Happens, Kept, Promise, broken};
 use crate::{
     judge::known::{Case, Condition, Delivery, Fetch, Known, Subject},
-    rules::Millis,
+    policy::Millis,
 };
 
 /// The largest message, and by how much the judge may be wrong about the size of a dead letter, in bytes.

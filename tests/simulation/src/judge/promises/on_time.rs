@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use super::{Check, Happens, Kept, Promise, ensure};
 use crate::{
     judge::known::{Delivery, Known, Subject},
-    rules::Millis,
+    policy::Millis,
 };
 
 /// How late an attempt may be if nothing prevents it: visibility timeouts are in whole seconds, and the previous batch

@@ -11,7 +11,7 @@ use crate::{
         happens::{Move, Turn},
         known::Known,
     },
-    rules::Millis,
+    policy::Millis,
 };
 
 /// How many of a target's retries in a row must have been made within this time before the target is suspected, and how

@@ -6,7 +6,7 @@ use crate::{
         happens::{Move, Turn},
         known::{Evidence, Known, PATIENCE_MIN, Phase},
     },
-    rules::Millis,
+    policy::Millis,
 };
 
 /// The largest difference between the clocks of two handlers.

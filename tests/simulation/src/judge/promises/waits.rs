@@ -3,7 +3,7 @@
 use super::{Check, Happens, Kept, Promise, broken, ensure};
 use crate::{
     judge::known::{Cause, Fetch, Known, WAIT_MAX, Waits as Wait, Why},
-    rules::Millis,
+    policy::Millis,
 };
 
 #[derive(Default)]

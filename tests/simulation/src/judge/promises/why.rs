@@ -9,7 +9,7 @@ use crate::{
         Case, Cause, Circuit, DELAY_MAX, Delivery, Fetch, HOP_MIN, Known, LOOKS_MAX, Met, Waits,
         Why, receive_count,
     },
-    rules::Millis,
+    policy::Millis,
 };
 
 type Range = (Millis, Millis);

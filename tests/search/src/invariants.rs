@@ -1,4 +1,4 @@
-//! What must hold in every state. These rules know the contract, and share no code with the handler.
+//! What must hold in every state. This knows the contract, and shares no code with the handler.
 //!
 //! A world is *calm* while no fault has hit it and no message was copied. Then waits end exactly when they should, the
 //! register lists what waits, and orders are followed at once.

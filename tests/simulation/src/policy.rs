@@ -1,7 +1,7 @@
-//! The rules of a policy, stated a second time.
+//! A policy, stated a second time.
 //!
-//! The judge of a world must not use the code that it judges. So these rules are written from the contract alone, in
-//! whole milliseconds, and share no code with production.
+//! The judge of a world must not use the code that it judges. So this is written from the contract alone, in whole
+//! milliseconds, and shares no code with production.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ const STAY_END: i64 = STAY + DAY / 2;
 /// A policy, in whole seconds.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Rules {
+pub struct Policy {
     pub base: u64,
     pub max: u64,
     /// The backoffs one by one, in place of `base` and `max`.
@@ -103,7 +103,7 @@ mod maybe_jitter {
 }
 
 /// The policy of a handler without settings, as the documents have it.
-impl Default for Rules {
+impl Default for Policy {
     fn default() -> Self {
         let jitter = Jitter::Full;
         let (base, max, age) = (1, 43_200, 86_400);
@@ -135,7 +135,7 @@ pub struct Next {
     pub expiry: Millis,
 }
 
-impl Rules {
+impl Policy {
     pub fn draw(dice: &mut Dice) -> Self {
         let base = dice.pick(&[1, 1, 1, 2, 5, 30, 60, 600]);
         let age = match dice.happens(0.05) {
@@ -182,24 +182,24 @@ impl Rules {
         }
     }
 
-    /// The rules for an event that failed last with this error. What is set for all functions comes after its own.
+    /// The policy for an event that failed last with this error. What is set for all functions comes after its own.
     pub fn after(&self, error_type: Option<&str>, of_all: &Self) -> Self {
         let means = |(n, _): &&(usize, OfError)| {
             error_type.is_some_and(|error_type| ERRORS[*n].1.contains(&error_type))
         };
         let mut errors = self.errors.iter().chain(&of_all.errors);
-        let mut rules = self.clone();
-        let Some((_, own)) = errors.find(means) else { return rules };
+        let mut policy = self.clone();
+        let Some((_, own)) = errors.find(means) else { return policy };
         if let Some((base, max)) = own.doubling {
-            (rules.base, rules.max, rules.list) = (base, max, Vec::new());
+            (policy.base, policy.max, policy.list) = (base, max, Vec::new());
         }
         if !own.list.is_empty() {
-            rules.list.clone_from(&own.list);
+            policy.list.clone_from(&own.list);
         }
-        rules.age = own.age.unwrap_or(rules.age);
-        rules.attempts = own.attempts.or(rules.attempts);
-        rules.jitter = own.jitter.unwrap_or(rules.jitter);
-        rules
+        policy.age = own.age.unwrap_or(policy.age);
+        policy.attempts = own.attempts.or(policy.attempts);
+        policy.jitter = own.jitter.unwrap_or(policy.jitter);
+        policy
     }
 
     /// The longest age of any error.
