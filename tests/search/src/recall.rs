@@ -10,10 +10,10 @@ use std::rc::Rc;
 use comeback_core::{
     claim::{Claim, State as ClaimState},
     envelope::RetryMetadata,
-    lineage::{Call, Key, Known, Note, Siblings},
+    lineage::{Call, Key, Known, Siblings},
 };
 use comeback_flow::ports::Entered;
-use wire::{Request, Write};
+use wire::{More, Request, Write};
 
 use crate::{
     calls::Made,
@@ -404,11 +404,10 @@ impl World {
             return Ok(());
         };
         let there = self.known(state, key);
-        let Known { note, mut calls, .. } =
-            there.unwrap_or_else(|| Known { claim: next.clone(), note: None, calls: Vec::new() });
+        let mut more = there.as_ref().map_or_else(More::default, More::of);
         let content = self.of_key(state, handler, key);
         if is_held(Some(next)) {
-            let is_beside = calls.iter().any(|call| call.taken_by.is_none());
+            let is_beside = more.calls.iter().any(|call| call.taken_by.is_none());
             self.seen.extend(is_beside.then_some("a takeover beside an open call"));
             for (call, content) in write.calls.iter().zip(content.clone()) {
                 let expected = content.failure.metadata();
@@ -418,26 +417,19 @@ impl World {
                 self.sent(state, handler, &content);
             }
         }
-        let parent = note.as_ref().and_then(|note| note.parent.clone());
-        let note = match &write.metadata {
-            Some(metadata) => {
-                let expected = content.map(|it| it.failure.metadata_of_run()).unwrap_or_default();
-                ensure(metadata.to_json() == expected, "OwnAttempts", || {
-                    format!("{:?}: expected {expected}, got {metadata:?}", write.key)
-                })?;
-                Some(Note { metadata: metadata.clone(), parent })
-            }
-            None => note,
-        };
-        put(&mut calls, &write.calls);
-        calls.retain(|call| !write.removed.contains(&call.name));
+        if let Some(metadata) = &write.metadata {
+            let expected = content.map(|it| it.failure.metadata_of_run()).unwrap_or_default();
+            ensure(metadata.to_json() == expected, "OwnAttempts", || {
+                format!("{:?}: expected {expected}, got {metadata:?}", write.key)
+            })?;
+        }
+        more.write(write);
         if !is_held(Some(next)) {
-            self.check_open(state, handler, key, &calls)?;
+            self.check_open(state, handler, key, &more.calls)?;
         }
         let waiting =
             write.waiting.as_ref().map(|entry| (millis(entry.due), entry.receipt_handle.clone()));
-        let known = Known { claim: next.clone(), note, calls };
-        let next = self.items.number(Item { known, waiting });
+        let next = self.items.number(Item { known: known(more, next.clone()), waiting });
         self.write(state, key, Some(next));
         Ok(())
     }
@@ -453,9 +445,9 @@ impl World {
     }
 
     /// A handler notes the run that it has started.
-    pub fn note(&mut self, state: &mut State, handler: usize, key: &Key, known: &Known) -> Checked {
+    pub fn note(&mut self, state: &mut State, handler: usize, key: &Key, noted: &Known) -> Checked {
         let number = self.keys.number(key.clone());
-        let note = known.note.as_ref();
+        let note = noted.note.as_ref();
         let call = note.and_then(|note| note.parent.as_ref()).map(|it| it.call.clone());
         let sent = call.as_ref().and_then(|call| state.sent.get(call)).cloned().unwrap_or_default();
         let content = self.of_key(state, handler, sent.key);
@@ -465,20 +457,19 @@ impl World {
             && note.is_some_and(|note| note.metadata.to_json() == expected)
             && note.and_then(|note| note.parent.as_ref()).is_some_and(|it| it.run == parent.run)
             && key.id == parent.id
-            && known.claim.state == ClaimState::Noted;
+            && noted.claim.state == ClaimState::Noted;
         ensure(is_right, "NotesTruly", || {
-            format!("{key:?}: {known:?} of {sent:?}, expected {expected}")
+            format!("{key:?}: {noted:?} of {sent:?}, expected {expected}")
         })?;
-        self.check_open(state, handler, sent.key, &known.calls)?;
+        self.check_open(state, handler, sent.key, &noted.calls)?;
         let there = state.items.get(&number).map(|item| self.items.get(*item));
         let item = match there.as_deref() {
             Some(Item { known: there, waiting }) => {
-                let mut calls = there.calls.clone();
-                put(&mut calls, &known.calls);
-                let known = Known { claim: there.claim.clone(), note: known.note.clone(), calls };
-                Item { known, waiting: waiting.clone() }
+                let mut more = More::of(there);
+                more.note(noted);
+                Item { known: known(more, there.claim.clone()), waiting: waiting.clone() }
             }
-            None => Item { known: known.clone(), waiting: None },
+            None => Item { known: noted.clone(), waiting: None },
         };
         let item = self.items.number(item);
         self.write(state, number, Some(item));
@@ -536,12 +527,9 @@ impl World {
         let was_alive = sent.doubts == 0 && is_own;
         self.seen.extend(was_alive.then_some("a record after the lease of its dead sender"));
         let metadata = open.metadata.clone();
-        let taken_by = Some(run.to_owned());
-        let calls = known.calls.iter().map(|it| match it.name == call {
-            true => Call { taken_by: taken_by.clone(), ..it.clone() },
-            false => it.clone(),
-        });
-        let known = Known { calls: calls.collect(), ..known.clone() };
+        let mut more = More::of(&known);
+        more.take(call, run);
+        let known = more.known(known.claim);
         let item = self.items.number(Item { known, waiting });
         self.write(state, parent, Some(item));
         if let Some(sent) = state.sent.get_mut(base(call)) {
@@ -563,12 +551,8 @@ pub fn is_held(claim: Option<&Claim>) -> bool {
     claim.is_some_and(|claim| matches!(claim.state, ClaimState::Held { .. }))
 }
 
-/// Puts these calls among those of an item. Whoever has taken one keeps it.
-fn put(calls: &mut Vec<Call>, put: &[Call]) {
-    for call in put {
-        let taken_by = calls.iter().find(|it| it.name == call.name).map(|it| it.taken_by.clone());
-        calls.retain(|it| it.name != call.name);
-        calls.push(Call { taken_by: taken_by.flatten(), ..call.clone() });
-    }
-    calls.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+/// What is known of a run. Its calls are in one order, so that equal states look equal.
+fn known(mut more: More, claim: Claim) -> Known {
+    more.calls.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    more.known(claim)
 }

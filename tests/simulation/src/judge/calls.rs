@@ -76,7 +76,8 @@ impl Judge {
         let mut subjects = Vec::with_capacity(messages.len());
         for (message, &origin) in messages.iter().zip(origins) {
             subjects.push(if is_back {
-                let invoke = Invoke { target: queue_arn(queue), message: message.clone(), origin };
+                let (target, message) = (queue_arn(queue), message.clone());
+                let invoke = Invoke { target, message, origin, ..Invoke::default() };
                 self.invokes(run, clock, &invoke)
             } else {
                 self.sends_one_again(run, at, message, origin)

@@ -10,12 +10,12 @@ use comeback_core::{
     Timestamp,
     claim::{Claim, Order, State, Token, is_same},
     fault::FaultKind,
-    lineage::{Call, Key, Known, Note, Siblings},
+    lineage::{Call, Key, Known, Siblings},
     time::{between, later},
 };
 use comeback_flow::ports::{Entered, Listed, Listing};
 use rustc_hash::FxHashMap;
-use wire::{Answer, Entry, Found, Refusal, Write};
+use wire::{Answer, Entry, Found, More, Refusal, Write};
 
 use super::{World, service::name_of};
 use crate::{
@@ -80,12 +80,6 @@ struct Item {
     more: Option<Box<More>>,
 }
 
-#[derive(Clone, Default)]
-struct More {
-    note: Option<Note>,
-    calls: Vec<Call>,
-}
-
 impl Item {
     fn new(claim: Claim) -> Self {
         let Claim { token: Token { generation, owner }, state, order, expires_at } = claim;
@@ -100,21 +94,11 @@ impl Item {
     }
 
     fn known(&self) -> Known {
-        let More { note, calls } = self.more.as_deref().cloned().unwrap_or_default();
-        Known { claim: self.claim(), note, calls }
+        self.more.as_deref().cloned().unwrap_or_default().known(self.claim())
     }
 
     fn calls(&self) -> &[Call] {
         self.more.as_ref().map_or(&[], |more| &more.calls)
-    }
-
-    /// Writes a call. Who has taken it is another attribute, and stays.
-    fn set_call(&mut self, call: &Call) {
-        let calls = &mut self.more.get_or_insert_default().calls;
-        match calls.iter_mut().find(|there| there.name == call.name) {
-            Some(there) => *there = Call { taken_by: there.taken_by.take(), ..call.clone() },
-            None => calls.push(call.clone()),
-        }
     }
 }
 
@@ -179,14 +163,8 @@ impl Table {
             let delayed = write.waiting.as_ref().filter(|entry| entry.receipt_handle.is_none());
             item.delayed_until = delayed.map(|entry| entry.due);
             item.more = self.items.get(&short).and_then(|there| there.more.clone());
-            if let Some(metadata) = &write.metadata {
-                let more = item.more.get_or_insert_default();
-                let parent = more.note.take().and_then(|note| note.parent);
-                more.note = Some(Note { metadata: metadata.clone(), parent });
-            }
-            write.calls.iter().for_each(|call| item.set_call(call));
-            if let Some(more) = &mut item.more {
-                more.calls.retain(|call| !write.removed.contains(&call.name));
+            if item.more.is_some() || write.metadata.is_some() || !write.calls.is_empty() {
+                item.more.get_or_insert_default().write(write);
             }
             item
         });
@@ -198,13 +176,7 @@ impl Table {
         let Some(short) = self.place(key) else { return };
         let there = self.items.get(&short).cloned();
         let mut item = there.unwrap_or_else(|| Item::new(known.claim.clone()));
-        if let Some(Note { metadata, parent }) = &known.note {
-            let note = &mut item.more.get_or_insert_default().note;
-            let before = note.take().and_then(|note| note.parent);
-            let parent = parent.clone().or(before);
-            *note = Some(Note { metadata: metadata.clone(), parent });
-        }
-        known.calls.iter().for_each(|call| item.set_call(call));
+        item.more.get_or_insert_default().note(known);
         self.put(now, short, Some(item));
     }
 
@@ -212,13 +184,11 @@ impl Table {
     fn take(&mut self, now: Timestamp, key: &Key, call: &str, run: &str) -> bool {
         let Some(short) = self.short(key) else { return false };
         let Some(mut item) = self.items.get(&short).cloned() else { return false };
-        let calls = item.more.iter_mut().flat_map(|more| &mut more.calls);
-        let free =
-            |it: &&mut Call| it.name == *call && it.taken_by.as_deref().is_none_or(|by| by == run);
-        let Some(taken) = calls.into_iter().find(free) else { return false };
-        taken.taken_by = Some(run.to_owned());
-        self.put(now, short, Some(item));
-        true
+        let is_taken = item.more.as_mut().is_some_and(|more| more.take(call, run));
+        if is_taken {
+            self.put(now, short, Some(item));
+        }
+        is_taken
     }
 
     /// The runs with the target and the payload of this one, the first `page` of them and in any case the run itself.
