@@ -1232,7 +1232,7 @@ DEFECTS = [
         "a notice is given up at the first denied read",
         "core/decision",
         "if judgement.is_kept(now) {",
-        "if judgement.is_kept(now) && passes {",
+        "if judgement.is_kept(now) && is_transient {",
     ),
     (
         "the faults of a bucket are not remembered",
