@@ -5,12 +5,13 @@ use comeback_flow::{metrics, report::Obstacle};
 
 use crate::{
     queues::{bound, moved},
-    world::{Answer, World, due, handle, kept, outcomes, poison, start, waiting},
+    services::Answer,
+    world::{World, due, handle, kept, outcomes, poison, start, waiting},
 };
 
-/// Each way in which a call with this many entries is answered, and how many answers it gets.
-fn unpaired(entries: usize) -> [(Answer, usize); 3] {
-    [(Answer::OneTooFew, entries - 1), (Answer::OneTooMany, entries + 1), (Answer::NoneAtAll, 0)]
+/// How many answers a call with this many entries gets.
+fn unpaired(entries: usize) -> [usize; 3] {
+    [entries - 1, entries + 1, 0]
 }
 
 /// The error for each of the entries of a call, which has both counts.
@@ -19,13 +20,13 @@ fn errors(entries: usize, answers: usize) -> Vec<String> {
     vec![error; entries]
 }
 
-#[tokio::test(start_paused = true)]
-async fn waits_whose_answers_cannot_be_paired_are_left_to_the_queue_and_their_neighbours_are_not() {
-    for (answer, count) in unpaired(10) {
-        let world = World::new(&[("handle of odd", answer)]);
+#[test]
+fn waits_whose_answers_cannot_be_paired_are_left_to_the_queue_and_their_neighbours_are_not() {
+    for count in unpaired(10) {
+        let world = World::new(&[("handle of odd", Answer::Counted(count))]);
         let mut records: Vec<_> = (0..9).map(|nth| waiting(&format!("w{nth}"))).collect();
         records.extend([waiting("odd"), waiting("of the next call"), due("d"), poison("p")]);
-        let report = handle(&world, records).await;
+        let report = handle(&world, records);
         let mut expected = vec!["left to queue"; 10];
         expected.extend(["waits", "invoked", "unreadable"]);
         assert_eq!(outcomes(&report), expected);
@@ -35,11 +36,11 @@ async fn waits_whose_answers_cannot_be_paired_are_left_to_the_queue_and_their_ne
 }
 
 /// A letter that is taken for sent would be lost, so no answer of such a call counts.
-#[tokio::test(start_paused = true)]
-async fn letters_whose_answers_cannot_be_paired_keep_their_messages() {
-    for (answer, count) in unpaired(2) {
-        let world = World::new(&[("letter of no JSON in odd", answer)]);
-        let report = handle(&world, vec![poison("a"), poison("odd"), due("d")]).await;
+#[test]
+fn letters_whose_answers_cannot_be_paired_keep_their_messages() {
+    for count in unpaired(2) {
+        let world = World::new(&[("letter of no JSON in odd", Answer::Counted(count))]);
+        let report = handle(&world, vec![poison("a"), poison("odd"), due("d")]);
         let not_sent = "dead letter not sent";
         assert_eq!(outcomes(&report), [not_sent, not_sent, "invoked"]);
         assert_eq!(kept(&report), ["a", "odd"]);
@@ -49,11 +50,11 @@ async fn letters_whose_answers_cannot_be_paired_keep_their_messages() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn messages_that_go_back_and_whose_answers_cannot_be_paired_wait_for_a_person() {
-    for (answer, count) in unpaired(2) {
-        let world = bound(World::new(&[("payload of odd", answer)]));
-        let report = handle(&world, vec![moved("a", 60), moved("odd", 60), due("d")]).await;
+#[test]
+fn messages_that_go_back_and_whose_answers_cannot_be_paired_wait_for_a_person() {
+    for count in unpaired(2) {
+        let world = bound(World::new(&[("payload of odd", Answer::Counted(count))]));
+        let report = handle(&world, vec![moved("a", 60), moved("odd", 60), due("d")]);
         assert_eq!(outcomes(&report), ["waits", "waits", "invoked"]);
         let obstacles: Vec<_> = report.entries.iter().map(|entry| entry.obstacle).collect();
         assert_eq!(obstacles, [Some(Obstacle::Configuration), Some(Obstacle::Configuration), None]);
@@ -61,14 +62,14 @@ async fn messages_that_go_back_and_whose_answers_cannot_be_paired_wait_for_a_per
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn delays_whose_answers_cannot_be_paired_wait_in_flight() {
-    for (answer, count) in unpaired(10) {
-        let world = World::new(&[("request of odd", answer)]);
-        world.in_flight.set(Some(IN_FLIGHT_MAX.get().into()));
+#[test]
+fn delays_whose_answers_cannot_be_paired_wait_in_flight() {
+    for count in unpaired(10) {
+        let mut world = World::new(&[("request of odd", Answer::Counted(count))]);
+        world.in_flight = IN_FLIGHT_MAX.get().into();
         let mut records: Vec<_> = (0..9).map(|nth| waiting(&format!("w{nth}"))).collect();
         records.push(waiting("odd"));
-        let report = handle(&world, records).await;
+        let report = handle(&world, records);
         assert_eq!(outcomes(&report), ["waits"; 10]);
         assert_eq!(kept(&report).len(), 10);
         assert_eq!(crate::log::errors(), errors(10, count));

@@ -3,21 +3,20 @@
 
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
+use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{
     claim::{Claim, State, Token},
-    fault::FaultKind,
     lineage::{Key, Known},
     time::later,
 };
-use comeback_flow::{ports::Clock, report::Obstacle};
+use comeback_flow::report::Obstacle;
 use serde_json::json;
 
 use crate::{
-    THROTTLED,
+    services::{Answer, denied, throttled},
     world::{
-        Answer, InvokeCall, World, due, failed, handle, handle_by, handle_within, kept, key_of,
-        outcomes, poison, start, waiting,
+        World, due, failed, handle, handle_by, handle_within, kept, key_of, outcomes, poison,
+        start, waiting,
     },
 };
 
@@ -47,131 +46,126 @@ fn own(id: &str, generation: u32, nth: usize, done: bool) -> (String, u32, Strin
     (key_of(id).run, generation, format!("the handler's/{nth}"), done)
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_is_acted_on_is_claimed_before_and_marked_after_with_two_writes() {
+#[test]
+fn what_is_acted_on_is_claimed_before_and_marked_after_with_two_writes() {
     let world = World::with_ledger(&[]);
     let records = vec![waiting("a"), due("b"), expired("c"), poison("d")];
-    let report = handle(&world, records).await;
+    let report = handle(&world, records);
     assert_eq!(outcomes(&report), ["waits", "invoked", "max_age_exceeded", "unreadable"]);
     assert_eq!(states(&world), [own("b", 1, 1, true), own("c", 1, 2, true)]);
-    assert_eq!(world.ledger_calls.borrow().len(), 4, "nothing for what waits or is unreadable");
+    assert_eq!(world.count("claim"), 4, "nothing for what waits or is unreadable");
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_sqs_would_delete_soon_is_given_up_though_the_ledger_cannot_be_asked() {
-    let world = World::with_ledger(&[("claim", Answer::Fault(FaultKind::Configuration))]);
-    let report = handle(&world, vec![failed("a", 14 * 86_400)]).await;
+#[test]
+fn what_sqs_would_delete_soon_is_given_up_though_the_ledger_cannot_be_asked() {
+    let world = World::with_ledger(&[("claim", denied())]);
+    let report = handle(&world, vec![failed("a", 14 * 86_400)]);
     assert_eq!(outcomes(&report), ["max_age_exceeded"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_claim_that_hangs_is_left_to_the_queue_in_time_and_holds_up_no_other() {
+#[test]
+fn a_claim_that_hangs_is_left_to_the_queue_in_time_and_holds_up_no_other() {
     let world = World::with_ledger(&[("claim request of a", Answer::Never)]);
     let records = vec![due("a"), due("b"), expired("c"), waiting("d")];
-    let report = handle_within(10, &world, records).await;
+    let report = handle_within(10, &world, records);
     assert_eq!(outcomes(&report), ["not reached", "invoked", "max_age_exceeded", "waits"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_was_invoked_is_done_even_if_it_cannot_be_marked() {
-    for (answer, obstacle) in
-        [(Answer::Fault(THROTTLED), Some(Obstacle::Ledger)), (Answer::Never, None)]
-    {
+#[test]
+fn what_was_invoked_is_done_even_if_it_cannot_be_marked() {
+    for (answer, obstacle) in [(throttled(), Some(Obstacle::Ledger)), (Answer::Never, None)] {
         let world = World::with_ledger(&[("mark", answer)]);
-        let report = handle_within(10, &world, vec![due("a")]).await;
+        let report = handle_within(10, &world, vec![due("a")]);
         assert_eq!(outcomes(&report), ["invoked"]);
         assert_eq!(report.entries[0].obstacle, obstacle);
         assert_eq!(states(&world), [own("a", 1, 0, false)], "its lease will end");
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_claim_that_nobody_knows_of_is_released_with_its_wait() {
+#[test]
+fn a_claim_that_nobody_knows_of_is_released_with_its_wait() {
     let world = World::with_ledger(&[("claim", Answer::Lost)]);
-    let report = handle(&world, vec![due("a")]).await;
+    let report = handle(&world, vec![due("a")]);
     assert_eq!(outcomes(&report), ["waits"]);
     assert!(states(&world).is_empty(), "the next receive need not wait for a lease");
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_waits_because_it_could_not_be_claimed_is_listed_if_that_can_be_written() {
-    let world = World::with_register(&[("claim", Answer::Fault(THROTTLED))]);
-    let report = handle(&world, vec![due("a")]).await;
+#[test]
+fn what_waits_because_it_could_not_be_claimed_is_listed_if_that_can_be_written() {
+    let world = World::with_register(&[("claim", throttled())]);
+    let report = handle(&world, vec![due("a")]);
     assert_eq!(outcomes(&report), ["waits"]);
     assert_eq!(world.run_of("a").claim.state, State::Waiting);
-    let handle = world.waits.borrow()[&key_of("a")].1.clone();
+    let handle = world.listed("a").receipt_handle;
     assert_eq!(handle, Some("handle of a".to_owned()), "an operator's order reaches it");
 }
 
 /// The events were held back for an hour, and have come often.
-#[tokio::test(start_paused = true)]
-async fn events_wait_for_no_longer_after_a_fault_than_it_has_lasted() {
-    let mended = Answer::Fault(FaultKind::Configuration);
-    let throttled = Answer::Fault(THROTTLED);
+#[test]
+fn events_wait_for_no_longer_after_a_fault_than_it_has_lasted() {
     for (part, answer, shortest) in
-        [("claim", mended, 10), ("claim", throttled, 1), ("payload of", throttled, 1)]
+        [("claim", denied(), 10), ("claim", throttled(), 1), ("payload of", throttled(), 1)]
     {
         let world = World::with_ledger(&[(part, answer)]);
         let handler = world.handler();
-        let longest = async |after| {
-            tokio::time::sleep(Duration::from_secs(after)).await;
+        let longest = |after| {
+            world.pass(Duration::from_secs(after));
+            world.log.borrow_mut().clear();
             let records = (0..20).map(|nth| {
                 let mut held_back = failed(&format!("e{nth}"), 3_600);
                 let count = ("ApproximateReceiveCount".to_owned(), "40".to_owned());
                 held_back.attributes.extend([count]);
                 held_back
             });
-            let mut event = SqsEvent::default();
-            event.records = records.collect();
-            let deadline = later(handler.clock.now(), Duration::from_secs(30));
-            let report = handle_by(&handler, deadline, &event).await;
+            let report = handle_by(&world, &handler, 30, records.collect());
             assert_eq!(outcomes(&report), ["waits"; 20], "{part}");
-            let calls = world.visibility_calls.take();
+            let calls = world.visibility_calls();
             calls.into_iter().flat_map(|(_, changes)| changes).map(|change| change.1).max()
         };
-        let [first, later, another] = [longest(0).await, longest(25).await, longest(3_600).await];
+        let [first, later, another] = [longest(0), longest(25), longest(3_600)];
         assert!(first <= Some(shortest), "{part}: {first:?}");
         assert!((Some(13)..=Some(26)).contains(&later), "{part}, after 25 s: {later:?}");
         assert!(another <= Some(shortest), "{part}, another fault: {another:?}");
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_retry_costs_three_writes_and_one_read() {
+#[test]
+fn a_retry_costs_three_writes_and_one_read() {
     let world = World::with_register(&[]);
-    let report = handle(&world, vec![first(waiting("a")), first(poison("b"))]).await;
+    let report = handle(&world, vec![first(waiting("a")), first(poison("b"))]);
     assert_eq!(outcomes(&report), ["waits", "unreadable"]);
     assert_eq!(world.run_of("a").claim.state, State::Waiting);
     let until = later(start(), Duration::from_secs(60));
-    assert_eq!(world.waits.borrow()[&key_of("a")], (until, Some("handle of a".to_owned())));
-    assert!(world.look_ups.borrow().is_empty(), "nobody knew of it before");
-    let report = handle(&world, vec![due("a")]).await;
+    let listed = world.listed("a");
+    assert_eq!((listed.due, listed.receipt_handle), (until, Some("handle of a".to_owned())));
+    assert!(world.count("look up") == 0, "nobody knew of it before");
+    let report = handle(&world, vec![due("a")]);
     assert_eq!(outcomes(&report), ["invoked"]);
     assert_eq!(states(&world), [own("a", 2, 0, true)]);
-    assert_eq!(world.ledger_calls.borrow().len(), 3);
-    assert_eq!(*world.look_ups.borrow(), [(1, 1)]);
+    assert_eq!(world.count("claim"), 3);
+    assert_eq!(world.look_ups(), [(1, 1)]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_event_goes_on_without_a_register_that_fails() {
+#[test]
+fn an_event_goes_on_without_a_register_that_fails() {
     for (verb, answer) in [
-        ("register", Answer::Fault(THROTTLED)),
-        ("register", Answer::Fault(FaultKind::Configuration)),
-        ("look up", Answer::Fault(FaultKind::Configuration)),
+        ("register", throttled()),
+        ("register", denied()),
+        ("look up", denied()),
         ("look up", Answer::Slow(3_000)),
         ("register", Answer::Never),
     ] {
+        let is_fault = matches!(answer, Answer::Refused(_));
         let world = World::with_register(&[(verb, answer)]);
-        let report = handle(&world, vec![waiting("a"), due("b")]).await;
+        let report = handle(&world, vec![waiting("a"), due("b")]);
         assert_eq!(outcomes(&report), ["waits", "invoked"], "{verb}");
-        let is_fault = matches!(answer, Answer::Fault(_));
         assert_eq!(report.entries[0].obstacle.is_some(), is_fault, "{verb}");
     }
 }
 
 /// The calls before an invocation take their time, and an invocation that is cut off was accepted all the same.
-#[tokio::test(start_paused = true)]
-async fn what_lambda_accepts_is_reported_as_done_however_slow_the_ledger_is() {
+#[test]
+fn what_lambda_accepts_is_reported_as_done_however_slow_the_ledger_is() {
     let closed =
         json!({ "counts": { "since": start().timestamp_millis(), "invoked": 0, "failed": 0 } });
     let circuit = json!({ "by": "", "patience_seconds": 0, "phase": { "closed": closed } });
@@ -180,7 +174,7 @@ async fn what_lambda_accepts_is_reported_as_done_however_slow_the_ledger_is() {
             &circuit.to_string(),
             &[
                 ("look up", Answer::Slow(700)),
-                ("exchange", Answer::Slow(700)),
+                ("circuit", Answer::Slow(700)),
                 ("claim", Answer::Slow(claim)),
                 ("release", Answer::Slow(700)),
                 ("mark", Answer::Slow(700)),
@@ -188,10 +182,10 @@ async fn what_lambda_accepts_is_reported_as_done_however_slow_the_ledger_is() {
             ],
         );
         let records = (0..40).map(|nth| due(&format!("<{nth}>"))).collect();
-        let report = handle_within(10, &world, records).await;
+        let report = handle_within(10, &world, records);
         let kept = kept(&report);
-        let is_kept = |call: &&InvokeCall| kept.iter().any(|id| call.1.contains(id));
-        let invocations = world.invocations.borrow();
+        let is_kept = |payload: &&String| kept.iter().any(|id| payload.contains(id));
+        let invocations = world.payloads();
         assert_eq!(invocations.iter().find(is_kept), None, "accepted, and reported as failed");
         assert_eq!((invocations.len(), kept.len()), (invoked, 40 - invoked));
         let is_done = |known: &Known| known.claim.state == State::Done;
@@ -200,14 +194,14 @@ async fn what_lambda_accepts_is_reported_as_done_however_slow_the_ledger_is() {
 }
 
 /// An old receipt handle made its message visible, before its event is due.
-#[tokio::test(start_paused = true)]
-async fn what_comes_back_early_while_another_acts_on_it_waits_for_that_one() {
+#[test]
+fn what_comes_back_early_while_another_acts_on_it_waits_for_that_one() {
     let world = World::with_register(&[]);
     let token = Token { generation: 1, owner: "other".to_owned() };
     let in_seconds = |seconds| later(start(), Duration::from_secs(seconds));
     let (state, expires_at) = (State::Held { until: in_seconds(25) }, in_seconds(86_400));
     let claim = Claim { token, state, order: None, expires_at };
-    world.runs().insert(key_of("a"), Known { claim, note: None, calls: Vec::new() });
-    assert_eq!(outcomes(&handle(&world, vec![waiting("a")]).await), ["waits"]);
-    assert_eq!(world.visibility_calls.borrow()[0].1[0].1, 25);
+    world.know(key_of("a"), Known { claim, note: None, calls: Vec::new() });
+    assert_eq!(outcomes(&handle(&world, vec![waiting("a")])), ["waits"]);
+    assert_eq!(world.visibility_calls()[0].1[0].1, 25);
 }

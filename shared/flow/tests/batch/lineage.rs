@@ -8,26 +8,25 @@ use comeback_core::{
     Attempt, Timestamp,
     claim::{Claim, State, Token},
     envelope::RetryMetadata,
-    fault::FaultKind,
     lineage::{Call, Key, Known, Note, Parent},
     time::later,
 };
 use comeback_flow::report::Obstacle;
+use wire::Request;
 
 use crate::{
-    THROTTLED,
+    services::{Answer, denied, throttled, unanswered},
+    table::Meddling,
     world::{
-        Answer, Meddling, TARGET, World, due, failed, handle, key_of, outcomes, poison, start,
-        waiting,
+        TARGET, World, due, failed, handle, handle_within, key_of, outcomes, poison, start, waiting,
     },
 };
 
 const TRACE: &str = "Root=1-aaaa;Parent=2;Sampled=1;Lineage=1:x:0";
 
 pub fn transparent(answers: &[(&'static str, Answer)]) -> World {
-    let mut world = World::with_ledger(answers);
-    world.transparent = true;
-    world
+    let policies = r#"{"enveloped":{"TRANSPARENT":"false"}}"#;
+    World::with_ledger(answers).with("TRANSPARENT", "true").with("POLICIES", policies)
 }
 
 fn traced(mut record: SqsMessage, trace: &str) -> SqsMessage {
@@ -72,7 +71,7 @@ pub fn call(since: Timestamp, until: Timestamp, root: Option<&str>) -> Call {
 
 /// A handler was making this call, with the payload of this event, for the failure of another run.
 pub fn begin(world: &World, id: &str, call: Call) {
-    world.runs().insert(key_of(id).sibling("the first"), known(None, vec![call]));
+    world.know(key_of(id).sibling("the first"), known(None, vec![call]));
 }
 
 /// A call that was made ten minutes ago, by a handler that has died.
@@ -82,7 +81,7 @@ fn dead() -> Call {
 
 fn note(world: &World, key: &Key, metadata: RetryMetadata) {
     let note = Note { metadata, parent: None };
-    world.runs().insert(key.clone(), known(Some(note), vec![]));
+    world.know(key.clone(), known(Some(note), vec![]));
 }
 
 /// The names of the calls that the item of this event's run has.
@@ -95,15 +94,15 @@ fn noted(world: &World, id: &str, run: &str) -> Option<Note> {
     world.runs().get(&key_of(id).sibling(run))?.note.clone()
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_function_gets_its_own_bytes_and_the_ledger_notes_the_attempt_under_the_retrys_id() {
+#[test]
+fn a_function_gets_its_own_bytes_and_the_ledger_notes_the_attempt_under_the_retrys_id() {
     let world = transparent(&[]);
-    let report = handle(&world, vec![failed("a", 600), waiting("b"), poison("c")]).await;
+    let report = handle(&world, vec![failed("a", 600), waiting("b"), poison("c")]);
     assert_eq!(outcomes(&report), ["invoked", "waits", "unreadable"]);
-    assert_eq!(world.invocations.borrow()[0].1, payload("a"));
-    assert_eq!(*world.look_ups.borrow(), [(2, 0)], "one read for the batch");
-    assert_eq!(world.sibling_reads.borrow().len(), 2, "and one for each of which nothing is known");
-    assert_eq!(world.ledger_calls.borrow().len(), 1, "the note of the new run marks the old one");
+    assert_eq!(world.payloads()[0], payload("a"));
+    assert_eq!(world.look_ups(), [(2, 0)], "one read for the batch");
+    assert_eq!(world.count("recall"), 2, "and one for each of which nothing is known");
+    assert_eq!(world.count("claim"), 1, "the note of the new run marks the old one");
     let first = noted(&world, "a", "retry-1").unwrap();
     let id = first.metadata.request_id.as_deref();
     assert_eq!((first.metadata.attempt, id), (Attempt::FIRST, Some("request of a")));
@@ -111,98 +110,101 @@ async fn a_function_gets_its_own_bytes_and_the_ledger_notes_the_attempt_under_th
     assert_eq!(first.parent, Some(parent));
 
     // The retry fails.
-    let report = handle(&world, vec![of_run(failed("a", 120), "a", "retry-1")]).await;
+    let report = handle(&world, vec![of_run(failed("a", 120), "a", "retry-1")]);
     assert_eq!(outcomes(&report), ["invoked"]);
-    assert_eq!(world.sibling_reads.borrow().len(), 2, "its note was found");
-    assert_eq!(world.ledger_calls.borrow().len(), 2);
+    assert_eq!(world.count("recall"), 2, "its note was found");
+    assert_eq!(world.count("claim"), 2);
     let second = noted(&world, "a", "retry-2").unwrap().metadata;
     assert_eq!(second.attempt, Attempt::FIRST.next());
     assert_eq!(second.request_id, first.metadata.request_id);
     assert_eq!(second.initial_timestamp, first.metadata.initial_timestamp);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_failure_whose_retry_was_accepted_is_done_although_its_own_item_is_held() {
+#[test]
+fn a_failure_whose_retry_was_accepted_is_done_although_its_own_item_is_held() {
     let world = transparent(&[]);
-    handle(&world, vec![failed("a", 600)]).await;
+    handle(&world, vec![failed("a", 600)]);
     // Its handler died before SQS has deleted the message, which comes back once the lease is over.
     let known = world.run_of("a");
     let token = Token { generation: 1, owner: "dead/0".to_owned() };
     let state = State::Held { until: start() };
     let over = Known { claim: Claim { token, state, ..known.claim.clone() }, ..known };
-    world.runs().insert(key_of("a"), over);
-    assert_eq!(outcomes(&handle(&world, vec![failed("a", 600)]).await), ["duplicate"]);
-    assert_eq!(world.invocations.borrow().len(), 1);
-    assert_eq!(world.sibling_reads.borrow().last(), Some(&("request of a".to_owned(), true)));
+    world.know(key_of("a"), over);
+    assert_eq!(outcomes(&handle(&world, vec![failed("a", 600)])), ["duplicate"]);
+    assert_eq!(world.invocations().len(), 1);
+    let children = |request: &Request| {
+        let Request::Siblings { key, only_children: true } = request else { return None };
+        Some(key.run.clone())
+    };
+    assert_eq!(world.calls(children), ["request of a"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_handler_that_takes_over_keeps_the_call_of_the_one_that_died() {
+#[test]
+fn a_handler_that_takes_over_keeps_the_call_of_the_one_that_died() {
     let world = transparent(&[]);
-    world.runs().insert(key_of("a"), known(None, vec![dead()]));
-    assert_eq!(outcomes(&handle(&world, vec![failed("a", 600)]).await), ["invoked"]);
+    world.know(key_of("a"), known(None, vec![dead()]));
+    assert_eq!(outcomes(&handle(&world, vec![failed("a", 600)])), ["invoked"]);
     assert_eq!(calls(&world, "a"), ["dead/0", "the handler's/0"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_was_written_just_before_a_look_up_is_found_nevertheless() {
-    let world = transparent(&[]);
+#[test]
+fn what_was_written_just_before_a_look_up_is_found_nevertheless() {
+    let mut world = transparent(&[]);
     note(&world, &key_of("a"), retried());
-    world.missed.borrow_mut().push(key_of("a"));
-    assert_eq!(outcomes(&handle(&world, vec![failed("a", 600)]).await), ["invoked"]);
+    world.table.missed.push(key_of("a"));
+    assert_eq!(outcomes(&handle(&world, vec![failed("a", 600)])), ["invoked"]);
     assert_eq!(noted(&world, "a", "retry-1").unwrap().metadata.attempt.get(), 2);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_payload_that_looks_like_an_envelope_is_one_unless_there_is_a_note() {
+#[test]
+fn a_payload_that_looks_like_an_envelope_is_one_unless_there_is_a_note() {
     let metadata = RetryMetadata::first(start(), "of a stranger").to_json();
     let looks = format!(r#"{{"_retry_metadata":{metadata},"_original_payload":1.0}}"#);
     let world = transparent(&[]);
     let mut record = due("a");
     record.body = record.body.map(|body| body.replace(&payload("a"), &looks));
-    let report = handle(&world, vec![record.clone()]).await;
+    let report = handle(&world, vec![record.clone()]);
     assert_eq!(outcomes(&report), ["waits"], "the second attempt, two minutes after the failure");
     let target = comeback_core::target::Target::parse(TARGET).unwrap();
     note(&world, &Key::of(&target, &looks, "request of a"), retried());
     record.body = record.body.map(|body| body.replace("2026-02-01T11:59", "2026-02-01T11:49"));
-    let report = handle(&world, vec![record]).await;
+    let report = handle(&world, vec![record]);
     assert_eq!(outcomes(&report), ["invoked"]);
-    assert_eq!(world.invocations.borrow()[0].1, looks);
+    assert_eq!(world.payloads()[0], looks);
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_is_sent_of_an_event_that_had_an_envelope_is_noted_under_the_payload_in_it() {
+#[test]
+fn what_is_sent_of_an_event_that_had_an_envelope_is_noted_under_the_payload_in_it() {
     let world = transparent(&[]);
     let (payload, metadata) = (payload("a"), retried().to_json());
     let envelope = format!(r#"{{"_retry_metadata":{metadata},"_original_payload":{payload}}}"#);
     let mut record = failed("a", 600);
     record.body = record.body.map(|body| body.replace(&payload, &envelope));
-    assert_eq!(outcomes(&handle(&world, vec![record]).await), ["invoked"]);
-    assert_eq!(world.invocations.borrow()[0].1, payload);
+    assert_eq!(outcomes(&handle(&world, vec![record])), ["invoked"]);
+    assert_eq!(world.payloads()[0], payload);
     assert_eq!(noted(&world, "a", "retry-1").unwrap().metadata.attempt.get(), 2);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_function_that_fails_before_the_note_is_written_is_waited_for_and_nothing_is_counted() {
+#[test]
+fn a_function_that_fails_before_the_note_is_written_is_waited_for_and_nothing_is_counted() {
     for page in [None, Some(1)] {
-        let mut world = transparent(&[]);
-        world.registers = true;
-        world.page = page;
+        let mut world = transparent(&[]).with("REGISTER", "true");
+        world.table.page = page;
         let alive =
             call(start() - Duration::from_secs(61), later(start(), Duration::from_secs(20)), None);
         begin(&world, "a", alive);
-        let report = handle(&world, vec![due("a"), due("b")]).await;
+        let report = handle(&world, vec![due("a"), due("b")]);
         assert_eq!(outcomes(&report), ["waits", "invoked"]);
-        assert_eq!(world.visibility_calls.borrow()[0].1, [("handle of a".to_owned(), 20)]);
+        assert_eq!(world.visibility_calls()[0].1, [("handle of a".to_owned(), 20)]);
         assert!(!world.runs().contains_key(&key_of("a")), "neither claimed nor listed");
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_call_of_a_handler_that_died_is_taken_for_the_records_own() {
+#[test]
+fn the_call_of_a_handler_that_died_is_taken_for_the_records_own() {
     let world = transparent(&[]);
     begin(&world, "a", dead());
-    let report = handle(&world, vec![failed("a", 600)]).await;
+    let report = handle(&world, vec![failed("a", 600)]);
     assert_eq!(outcomes(&report), ["invoked"]);
     assert_eq!(noted(&world, "a", "request of a").unwrap().metadata.attempt.get(), 1);
     assert_eq!(noted(&world, "a", "request of a").unwrap().parent, None);
@@ -211,12 +213,12 @@ async fn the_call_of_a_handler_that_died_is_taken_for_the_records_own() {
     assert_eq!(taken.as_deref(), Some("request of a"));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_new_event_with_equal_bytes_pays_nothing_for_a_call_of_another_trace() {
+#[test]
+fn a_new_event_with_equal_bytes_pays_nothing_for_a_call_of_another_trace() {
     for (root, attempt) in [("1-aaaa", 2), ("1-bbbb", 1)] {
         let world = transparent(&[]);
         begin(&world, "a", Call { root: Some(root.to_owned()), ..dead() });
-        let report = handle(&world, vec![traced(failed("a", 600), TRACE)]).await;
+        let report = handle(&world, vec![traced(failed("a", 600), TRACE)]);
         assert_eq!(outcomes(&report), ["invoked"]);
         assert_eq!(
             noted(&world, "a", "retry-1").unwrap().metadata.attempt.get(),
@@ -226,15 +228,13 @@ async fn a_new_event_with_equal_bytes_pays_nothing_for_a_call_of_another_trace()
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_call_stays_open_if_lambda_may_have_accepted_it_and_goes_if_lambda_refused_it() {
-    let configuration = Answer::Fault(FaultKind::Configuration);
+#[test]
+fn a_call_stays_open_if_lambda_may_have_accepted_it_and_goes_if_lambda_refused_it() {
     for registers in [false, true] {
-        for (answer, is_open) in [(Answer::Fault(THROTTLED), true), (configuration, false)] {
-            let answers = [("payload of", answer)];
-            let mut world = transparent(&answers);
-            world.registers = registers;
-            let report = handle(&world, vec![due("a")]).await;
+        for (answer, is_open) in [(unanswered(), true), (denied(), false)] {
+            let register = if registers { "true" } else { "false" };
+            let world = transparent(&[("payload of", answer)]).with("REGISTER", register);
+            let report = handle(&world, vec![due("a")]);
             assert_eq!(outcomes(&report), ["waits"]);
             assert_eq!(calls(&world, "a").len(), usize::from(is_open), "{registers}");
             let there = world.runs().get(&key_of("a")).map(|known| known.claim.state);
@@ -244,17 +244,17 @@ async fn a_call_stays_open_if_lambda_may_have_accepted_it_and_goes_if_lambda_ref
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_the_sdk_has_repeated_before_an_answer_is_open_for_records_of_the_same_trace_alone() {
+#[test]
+fn what_the_sdk_has_repeated_before_an_answer_is_open_for_records_of_the_same_trace_alone() {
     for (answer, expected) in [
         (Answer::Accepted, &["the handler's/0#1", "the handler's/0#2"][..]),
-        (Answer::Fault(THROTTLED), &["the handler's/0", "the handler's/0#1", "the handler's/0#2"]),
+        (unanswered(), &["the handler's/0", "the handler's/0#1", "the handler's/0#2"]),
     ] {
-        let mut world = transparent(&[]);
-        world.answers.push(("payload of", answer));
+        let is_accepted = matches!(answer, Answer::Accepted);
+        let mut world = transparent(&[("payload of", answer)]);
         world.repeats = 2;
-        handle(&world, vec![traced(failed("a", 600), TRACE)]).await;
-        let run = if answer == Answer::Accepted { "retry-1" } else { "request of a" };
+        handle(&world, vec![traced(failed("a", 600), TRACE)]);
+        let run = if is_accepted { "retry-1" } else { "request of a" };
         let mut calls = world.runs()[&key_of("a").sibling(run)].calls.clone();
         calls.sort_by_key(|call| call.name.clone());
         let names: Vec<_> = calls.iter().map(|call| &*call.name).collect();
@@ -264,7 +264,7 @@ async fn what_the_sdk_has_repeated_before_an_answer_is_open_for_records_of_the_s
         world.answers.clear();
         let run = traced(of_run(waiting("a"), "a", "unseen"), TRACE);
         let other = traced(of_run(waiting("a"), "a", "other"), "Root=1-bbbb");
-        assert_eq!(outcomes(&handle(&world, vec![run, other]).await), ["waits", "waits"]);
+        assert_eq!(outcomes(&handle(&world, vec![run, other])), ["waits", "waits"]);
         let runs = world.runs();
         let taken =
             runs.values().flat_map(|known| &known.calls).filter_map(|it| it.taken_by.as_deref());
@@ -272,78 +272,76 @@ async fn what_the_sdk_has_repeated_before_an_answer_is_open_for_records_of_the_s
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn events_wait_if_the_ledger_cannot_be_read_or_calls_not_taken_and_no_attempt_is_lost() {
-    for part in ["look up", "siblings", "take", "nothing"] {
-        let world = transparent(&[(part, Answer::Fault(THROTTLED))]);
+#[test]
+fn events_wait_if_the_ledger_cannot_be_read_or_calls_not_taken_and_no_attempt_is_lost() {
+    for part in ["look up", "recall", "take", "nothing"] {
+        let world = transparent(&[(part, throttled())]);
         begin(&world, "a", dead());
-        let report = handle(&world, vec![failed("a", 600), poison("b")]).await;
+        let report = handle(&world, vec![failed("a", 600), poison("b")]);
         let is_fault = part != "nothing";
         let expected = if is_fault { "waits" } else { "invoked" };
         assert_eq!(outcomes(&report), [expected, "unreadable"]);
         assert_eq!(report.entries[0].obstacle, is_fault.then_some(Obstacle::Ledger));
     }
     // SQS deletes the message soon, so it is given up.
-    let world = transparent(&[("look up", Answer::Fault(THROTTLED))]);
-    let report = handle(&world, vec![failed("a", 14 * 86_400)]).await;
+    let world = transparent(&[("look up", throttled())]);
+    let report = handle(&world, vec![failed("a", 14 * 86_400)]);
     assert_eq!(outcomes(&report), ["max_age_exceeded"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_read_that_hangs_holds_up_no_message_of_another_function_for_long() {
+#[test]
+fn a_read_that_hangs_holds_up_no_message_of_another_function_for_long() {
     let world = transparent(&[("look up", Answer::Never)]);
     let other = || {
         let mut other = due("b");
         other.body = other.body.map(|body| body.replace("function:orders", "function:enveloped"));
         other
     };
-    let report = crate::handle_within(10, &world, vec![due("a"), other()]).await;
+    let report = handle_within(10, &world, vec![due("a"), other()]);
     assert_eq!(outcomes(&report), ["waits", "invoked"]);
     assert_eq!(report.entries[0].obstacle, Some(Obstacle::Ledger));
-    assert_eq!(world.invocations.borrow().len(), 1);
+    assert_eq!(world.invocations().len(), 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_call_whose_taking_hangs_holds_up_no_message_whose_note_was_read() {
+#[test]
+fn a_call_whose_taking_hangs_holds_up_no_message_whose_note_was_read() {
     let world = transparent(&[("take", Answer::Never)]);
     begin(&world, "a", dead());
     note(&world, &key_of("b"), retried());
-    let report = crate::handle_within(10, &world, vec![failed("a", 600), failed("b", 600)]).await;
+    let report = handle_within(10, &world, vec![failed("a", 600), failed("b", 600)]);
     assert_eq!(outcomes(&report), ["waits", "invoked"]);
     assert_eq!(report.entries[0].obstacle, Some(Obstacle::Ledger));
 }
 
 /// Otherwise the next failure with the same payload would wait for this handler, and then be taken for its retry.
-#[tokio::test(start_paused = true)]
-async fn a_handler_that_loses_its_claim_takes_back_the_call_that_it_has_not_made() {
-    for meddling in [&[Meddling::Removed][..], &[Meddling::Removed, Meddling::Late]] {
-        let configuration = Answer::Fault(FaultKind::Configuration);
-        let mut world = transparent(&[("payload of a", configuration)]);
-        world.registers = true;
-        world.meddling.borrow_mut().extend(meddling);
-        assert_eq!(outcomes(&handle(&world, vec![due("a")]).await), ["waits"]);
+#[test]
+fn a_handler_that_loses_its_claim_takes_back_the_call_that_it_has_not_made() {
+    let (removed, late) = (("register", Meddling::Removed), ("register", Meddling::Late));
+    for meddling in [&[removed][..], &[removed, late]] {
+        let world = transparent(&[("payload of a", denied())]).with("REGISTER", "true");
+        world.table.meddling.borrow_mut().extend(meddling);
+        assert_eq!(outcomes(&handle(&world, vec![due("a")])), ["waits"]);
         assert_eq!(calls(&world, "a"), [""; 0], "{meddling:?}");
         assert_eq!(world.run_of("a").claim.state, State::Waiting, "{meddling:?}");
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_event_that_waits_keeps_its_note_beside_what_the_register_lists() {
-    let mut world = transparent(&[]);
-    world.registers = true;
+#[test]
+fn an_event_that_waits_keeps_its_note_beside_what_the_register_lists() {
+    let world = transparent(&[]).with("REGISTER", "true");
     note(&world, &key_of("a"), retried());
-    assert_eq!(outcomes(&handle(&world, vec![waiting("a")]).await), ["waits"]);
+    assert_eq!(outcomes(&handle(&world, vec![waiting("a")])), ["waits"]);
     let Known { claim, note, .. } = world.run_of("a");
     assert_eq!((claim.state, note.is_some()), (State::Waiting, true));
     assert!(claim.expires_at > later(start(), Duration::from_hours(14 * 24)), "{claim:?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn functions_with_an_envelope_cost_no_read() {
+#[test]
+fn functions_with_an_envelope_cost_no_read() {
     let world = World::with_ledger(&[]);
-    assert_eq!(outcomes(&handle(&world, vec![due("a")]).await), ["invoked"]);
-    assert!(world.look_ups.borrow().is_empty() && world.sibling_reads.borrow().is_empty());
-    assert_eq!(world.ledger_calls.borrow().len(), 2);
+    assert_eq!(outcomes(&handle(&world, vec![due("a")])), ["invoked"]);
+    assert!(world.count("look up") == 0 && world.count("recall") == 0);
+    assert_eq!(world.count("claim"), 2);
     assert_eq!(world.run_of("a").claim.state, State::Done);
-    assert!(world.invocations.borrow()[0].0 == TARGET);
+    assert!(world.invocations()[0].target == TARGET);
 }

@@ -4,13 +4,14 @@
 use std::{cell::RefCell, io::Write, sync::Once, time::Duration};
 
 use aws_lambda_events::event::sqs::SqsMessage;
-use comeback_core::{fault::FaultKind, reason::Reason};
 use serde_json::{Value, json};
+use wire::Refusal;
 
 use crate::{
-    THROTTLED,
     lineage::{begin, call, of_run, transparent},
-    world::{Answer, World, due, failed, handle_within, key_of, poison, start, waiting},
+    services::{Answer, denied, refused, throttled},
+    table::Meddling,
+    world::{World, due, failed, handle_within, poison, start, waiting},
 };
 
 thread_local! {
@@ -64,18 +65,19 @@ fn owned(expected: &[(&str, &str)]) -> Vec<(String, String)> {
     expected.iter().map(|&(level, said)| (level.to_owned(), said.to_owned())).collect()
 }
 
-#[tokio::test(start_paused = true)]
-async fn each_message_has_a_line_for_its_decision_and_one_for_each_thing_in_its_way() {
+#[test]
+fn each_message_has_a_line_for_its_decision_and_one_for_each_thing_in_its_way() {
     let world = World::new(&[
-        ("payload of throttled", Answer::Fault(THROTTLED)),
-        ("payload of denied", Answer::Fault(FaultKind::Configuration)),
-        ("payload of refused", Answer::Fault(FaultKind::Refused(Reason::InvokeRejected))),
+        ("letter of", Answer::Accepted),
+        ("payload of throttled", throttled()),
+        ("payload of denied", denied()),
+        ("payload of refused", refused("InvalidRequestContentException", 400)),
         ("payload of hung", Answer::Never),
-        ("handle of stuck", Answer::Refused),
+        ("handle of stuck", throttled()),
     ]);
     let mut records = ["good", "throttled", "denied", "refused", "hung"].map(due).to_vec();
     records.extend([waiting("early"), waiting("stuck"), poison("poison")]);
-    let report = handle_within(10, &world, records).await;
+    let report = handle_within(10, &world, records);
     for (id, expected) in [
         ("good", &[("INFO", "invoke")][..]),
         ("throttled", &[("WARN", "invoke"), ("INFO", "wait")]),
@@ -95,16 +97,17 @@ async fn each_message_has_a_line_for_its_decision_and_one_for_each_thing_in_its_
 }
 
 /// If its dead letter can't be sent, the line also names the queue and the cause, and a metric counts it.
-#[tokio::test(start_paused = true)]
-async fn the_line_of_an_unreadable_message_has_its_id_the_reason_and_why() {
+#[test]
+fn the_line_of_an_unreadable_message_has_its_id_the_reason_and_why() {
     let queue = "https://sqs.us-east-1.amazonaws.com/123456789012/dead";
     let why = "expected a failure record, got a body that is not a JSON object";
+    let error = "TooManyRequestsException: the world says no";
     for (answer, level, why, queue, error, not_sent) in [
         (Answer::Accepted, "WARN", json!(why), json!(null), json!(null), json!(null)),
-        (Answer::Refused, "ERROR", json!(null), json!(queue), json!("InternalError"), json!(1)),
+        (throttled(), "ERROR", json!(null), json!(queue), json!(error), json!(1)),
     ] {
         let world = World::new(&[("in poison", answer)]);
-        let report = handle_within(10, &world, vec![poison("poison")]).await;
+        let report = handle_within(10, &world, vec![poison("poison")]);
         let [line] = &lines()[..] else { panic!("expected one line, got {:?}", lines()) };
         let told = ["message_id", "reason", "decision", "level"].map(|name| line[name].clone());
         assert_eq!(told, ["poison", "unreadable", "dead_letter", level]);
@@ -116,6 +119,23 @@ async fn the_line_of_an_unreadable_message_has_its_id_the_reason_and_why() {
     }
 }
 
+const DEMANDED: &str = "The invoked function is enabled with tenancy configuration. Add a valid tenant ID in your request and try again.";
+
+/// Lambda refuses an invocation because of its tenant id, or because it has none.
+fn tenancy() -> Answer {
+    let (code, status) = (Some("InvalidParameterValueException"), Some(400));
+    Answer::Refused(Refusal {
+        code,
+        status,
+        message: Some(DEMANDED.to_owned()),
+        ..Refusal::default()
+    })
+}
+
+fn tenants(world: &World) -> Vec<Option<String>> {
+    world.invocations().into_iter().map(|it| it.tenant_id).collect()
+}
+
 /// An event of a tenant, and one of nobody's, under a `TENANT_ID` for all functions.
 fn with_and_without_tenant() -> Vec<SqsMessage> {
     let mut blue = due("blue");
@@ -124,66 +144,63 @@ fn with_and_without_tenant() -> Vec<SqsMessage> {
     vec![due("nobody's"), blue]
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_event_without_the_tenant_that_its_function_demands_waits_for_a_person() {
-    let mut world = World::new(&[]);
-    (world.tenant_id, world.isolation) = (Some("/tenant"), Some(true));
-    handle_within(10, &world, with_and_without_tenant()).await;
+#[test]
+fn an_event_without_the_tenant_that_its_function_demands_waits_for_a_person() {
+    let world = World::new(&[("of tenant None", tenancy())]).with("TENANT_ID", "/tenant");
+    handle_within(10, &world, with_and_without_tenant());
     assert_eq!(lines_about("nobody's"), owned(&[("ERROR", "invoke"), ("INFO", "wait")]));
     let said = "TENANT_ID is /tenant, and the payload has nothing there";
     assert!(lines().iter().any(|line| line["error"] == said), "{:?}", lines());
-    assert_eq!(world.tenants.take(), ["blue"]);
+    assert_eq!(tenants(&world), [None, Some("blue".to_owned())]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_tenant_id_for_all_functions_blocks_none_that_has_no_tenants() {
-    let mut world = World::new(&[]);
-    (world.tenant_id, world.isolation) = (Some("/tenant"), Some(false));
-    handle_within(10, &world, with_and_without_tenant()).await;
+#[test]
+fn a_tenant_id_for_all_functions_blocks_none_that_has_no_tenants() {
+    let world = World::new(&[("of tenant Some", tenancy())]).with("TENANT_ID", "/tenant");
+    handle_within(10, &world, with_and_without_tenant());
     for id in ["nobody's", "blue"] {
         assert_eq!(lines_about(id), owned(&[("INFO", "invoke")]), "{id}");
     }
-    assert_eq!((world.invocations.borrow().len(), world.tenants.take().len()), (2, 0));
+    assert_eq!(tenants(&world), [None, Some("blue".to_owned()), None]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_durable_function_s_execution_has_the_same_name_however_often_its_attempt_is_invoked() {
+#[test]
+fn a_durable_function_s_execution_has_the_same_name_however_often_its_attempt_is_invoked() {
+    let names = |world: &World| {
+        let names = world.invocations().into_iter().filter_map(|it| it.execution_name);
+        names.collect::<Vec<_>>()
+    };
     let ordinary = World::new(&[]);
-    handle_within(10, &ordinary, vec![due("ordinary")]).await;
-    assert_eq!(ordinary.executions.take(), [""; 0]);
-    let mut world = World::new(&[("twice", Answer::Refused)]);
-    world.durable = "true";
+    handle_within(10, &ordinary, vec![due("ordinary")]);
+    assert_eq!(names(&ordinary), [""; 0]);
+    let world = World::new(&[("twice", throttled())]).with("DURABLE", "true");
     for _ in 0..2 {
-        handle_within(10, &world, vec![due("twice")]).await;
+        handle_within(10, &world, vec![due("twice")]);
     }
-    assert_eq!(world.executions.take(), ["request-of-twice-1", "request-of-twice-1"]);
+    assert_eq!(names(&world), ["request-of-twice-1", "request-of-twice-1"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn each_turn_of_the_ledger_has_its_line() {
-    let configuration = Answer::Fault(FaultKind::Configuration);
+#[test]
+fn each_turn_of_the_ledger_has_its_line() {
     let world = World::with_ledger(&[
-        ("claim request of slow", Answer::Fault(THROTTLED)),
-        ("claim request of closed", configuration),
-        ("mark request of noted", Answer::Fault(THROTTLED)),
-        ("mark request of forbidden", configuration),
+        ("claim request of slow", throttled()),
+        ("claim request of closed", denied()),
+        ("mark request of noted", throttled()),
+        ("mark request of forbidden", denied()),
         ("mark request of cut", Answer::Never),
         ("mark request of echoed", Answer::Repeated),
-        ("payload of kept", Answer::Fault(THROTTLED)),
-        ("release request of kept", configuration),
-        ("payload of late", Answer::Slow(5_000)),
+        ("payload of kept", throttled()),
+        ("release request of kept", denied()),
     ]);
+    let late = ("mark request of late", Meddling::Removed);
+    world.table.meddling.borrow_mut().push_back(late);
     let ids = ["slow", "closed", "noted", "forbidden", "cut", "echoed", "kept", "late", "twin"];
     let mut records = ids.map(due).to_vec();
     let mut twin = due("twin");
     twin.message_id = Some("other twin".into());
     records.push(twin.clone());
-    let taken_over = async {
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        world.runs().remove(&key_of("late"));
-    };
-    futures_util::future::join(handle_within(10, &world, records), taken_over).await;
-    handle_within(10, &world, vec![twin]).await;
+    handle_within(10, &world, records);
+    handle_within(10, &world, vec![twin]);
     for (id, expected) in [
         ("slow", &[("WARN", "claim"), ("INFO", "wait")][..]),
         ("closed", &[("ERROR", "claim"), ("INFO", "wait")]),
@@ -204,13 +221,15 @@ async fn each_turn_of_the_ledger_has_its_line() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn no_line_has_a_payload_or_a_long_text_from_outside() {
-    let world = World::new(&[("payload of b", Answer::Fault(FaultKind::Configuration))]);
+#[test]
+fn no_line_has_a_payload_or_a_long_text_from_outside() {
+    let long =
+        Refusal { status: Some(403), message: Some("no ".repeat(1000)), ..Refusal::default() };
+    let world = World::new(&[("payload of b", Answer::Refused(long))]);
     let mut expired = failed("c", 2 * 86_400);
     let said = r#""responsePayload":{"errorType":"Broken","errorMessage":"payload of c"},"requestPayload""#;
     expired.body = expired.body.map(|body| body.replace(r#""requestPayload""#, said));
-    handle_within(10, &world, vec![due("a"), due("b"), expired, poison("d"), waiting("e")]).await;
+    handle_within(10, &world, vec![due("a"), due("b"), expired, poison("d"), waiting("e")]);
     let lines = lines();
     assert_eq!(lines.len(), 6);
     for line in lines {
@@ -220,13 +239,11 @@ async fn no_line_has_a_payload_or_a_long_text_from_outside() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_lines_and_the_item_of_an_event_name_the_policy_of_its_error_and_no_other() {
-    let mut world = World::with_register(&[]);
-    world.policies = Some(
-        r#"{"*":{"ERRORS":{"Slow":{"BASE_BACKOFF":"2m"}}},
-            "orders":{"ERRORS":{"RateLimited*":{"MAX_ATTEMPTS":1},"Down":{}}}}"#,
-    );
+#[test]
+fn the_lines_and_the_item_of_an_event_name_the_policy_of_its_error_and_no_other() {
+    let policies = r#"{"*":{"ERRORS":{"Slow":{"BASE_BACKOFF":"2m"}}},
+                       "orders":{"ERRORS":{"RateLimited*":{"MAX_ATTEMPTS":1},"Down":{}}}}"#;
+    let world = World::with_register(&[]).with("POLICIES", policies);
     let with_error = |id: &str, error_type: &str| {
         let mut message = waiting(id);
         let response =
@@ -236,15 +253,16 @@ async fn the_lines_and_the_item_of_an_event_name_the_policy_of_its_error_and_no_
     };
     let events = [("limited", "RateLimitedError"), ("slow", "app.Slow"), ("other", "Other")];
     let records = events.map(|(id, error_type)| with_error(id, error_type));
-    handle_within(10, &world, records.to_vec()).await;
+    handle_within(10, &world, records.to_vec());
     let policies: Vec<_> = lines().iter().map(|line| line["policy"].clone()).collect();
     assert_eq!(policies, [json!("RateLimited* of orders"), json!("Slow of *"), json!(null)]);
-    let expected = ["RateLimited* of orders", "Slow of *", "none"];
-    assert_eq!(*world.listed_policies.borrow(), expected);
+    let listed = ["limited", "slow", "other"].map(|id| world.listed(id).policy);
+    let expected = [Some("RateLimited* of orders"), Some("Slow of *"), None];
+    assert_eq!(listed.each_ref().map(Option::as_deref), expected);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_line_about_what_lambda_did_not_run_says_so() {
+#[test]
+fn a_line_about_what_lambda_did_not_run_says_so() {
     for (condition, expected) in [
         ("ZeroReservedConcurrency", json!("ZeroReservedConcurrency")),
         ("RetriesExhausted", json!(null)),
@@ -254,7 +272,7 @@ async fn a_line_about_what_lambda_did_not_run_says_so() {
         message.body =
             message.body.map(|body| body.replace(r#""condition":"RetriesExhausted""#, &own));
         assert!(message.body.as_ref().unwrap().contains(&own));
-        handle_within(10, &World::new(&[]), vec![message]).await;
+        handle_within(10, &World::new(&[]), vec![message]);
         let told: Vec<_> = lines().iter().map(|line| line["condition"].clone()).collect();
         assert_eq!(told, [expected]);
     }
@@ -266,12 +284,11 @@ fn ids() -> Vec<[Value; 4]> {
     lines().iter().map(|line| names.map(|name| line[name].clone())).collect()
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_line_of_a_retry_names_its_run_and_the_lines_about_that_run_name_the_event() {
+#[test]
+fn the_line_of_a_retry_names_its_run_and_the_lines_about_that_run_name_the_event() {
     for is_transparent in [true, false] {
-        let mut world = World::with_ledger(&[]);
-        world.transparent = is_transparent;
-        handle_within(30, &world, vec![failed("a", 600), waiting("b")]).await;
+        let world = if is_transparent { transparent(&[]) } else { World::with_ledger(&[]) };
+        handle_within(30, &world, vec![failed("a", 600), waiting("b")]);
         let first = "request of a";
         let expected = [
             [json!("invoke"), json!(first), json!(first), json!("retry-1")],
@@ -282,17 +299,17 @@ async fn the_line_of_a_retry_names_its_run_and_the_lines_about_that_run_name_the
         assert_eq!(told, expected);
     }
     let world = transparent(&[]);
-    handle_within(30, &world, vec![failed("a", 600)]).await;
-    handle_within(30, &world, vec![of_run(failed("a", 120), "a", "retry-1")]).await;
+    handle_within(30, &world, vec![failed("a", 600)]);
+    handle_within(30, &world, vec![of_run(failed("a", 120), "a", "retry-1")]);
     let expected =
         ["request of a", "retry-1"].map(|run| [json!("invoke"), json!(run), json!("request of a")]);
     let told = ids().into_iter().map(|[decision, run, event, _]| [decision, run, event]);
     assert_eq!(told.collect::<Vec<_>>(), expected);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_line_names_no_event_as_long_as_it_is_unknown_which_one_the_run_belongs_to() {
-    let fault = [("look up", Answer::Fault(THROTTLED))];
+#[test]
+fn a_line_names_no_event_as_long_as_it_is_unknown_which_one_the_run_belongs_to() {
+    let fault = [("look up", throttled())];
     for (answers, age, end, event) in [
         (&[][..], 60, "wait", json!(null)),
         (&fault, 60, "wait", json!(null)),
@@ -303,7 +320,7 @@ async fn a_line_names_no_event_as_long_as_it_is_unknown_which_one_the_run_belong
         let now = start();
         let (since, until) = (now - Duration::from_secs(61), now + Duration::from_secs(20));
         begin(&world, "a", call(since, until, None));
-        handle_within(30, &world, vec![failed("a", age)]).await;
+        handle_within(30, &world, vec![failed("a", age)]);
         let line = |decision, event| [json!(decision), json!("request of a"), event, json!(null)];
         assert_eq!(ids(), [line("recall", json!(null)), line(end, event)], "{age}");
     }

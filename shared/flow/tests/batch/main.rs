@@ -7,86 +7,85 @@ mod log;
 mod probes;
 mod queues;
 mod records;
+mod services;
+mod table;
 mod world;
 
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::SqsEvent;
-use comeback_core::{fault::FaultKind, in_flight::IN_FLIGHT_MAX, reason::Reason};
-use comeback_flow::{batch::Context, report::Obstacle};
+use comeback_core::in_flight::IN_FLIGHT_MAX;
+use comeback_flow::report::Obstacle;
 use proptest::prelude::*;
+use services::{Answer, denied, refused, throttled};
+use wire::{Refusal, Request};
 use world::{
-    Answer, QUEUE_URL, World, due, failed, handle, handle_within, home, kept, message, outcomes,
-    poison, waiting,
+    QUEUE_URL, World, batch, due, failed, handle, handle_within, kept, message, outcomes, poison,
+    waiting,
 };
 
-const THROTTLED: FaultKind = FaultKind::Transient { retry_after: None };
-
-#[tokio::test(start_paused = true)]
-async fn what_waits_goes_back_in_one_call_and_what_is_due_is_invoked() {
+#[test]
+fn what_waits_goes_back_in_one_call_and_what_is_due_is_invoked() {
     let world = World::new(&[]);
     let records = vec![waiting("a"), due("b"), failed("c", 20), due("d"), poison("e")];
-    let report = handle(&world, records).await;
+    let report = handle(&world, records);
     assert_eq!(outcomes(&report), ["waits", "invoked", "waits", "invoked", "unreadable"]);
     assert_eq!(kept(&report), ["a", "c"]);
     let changes = vec![("handle of a".to_owned(), 60), ("handle of c".to_owned(), 40)];
-    assert_eq!(*world.visibility_calls.borrow(), [(QUEUE_URL.to_owned(), changes)]);
-    let invocations = world.invocations.borrow();
+    assert_eq!(world.visibility_calls(), [(QUEUE_URL.to_owned(), changes)]);
+    let (invocations, payloads) = (world.invocations(), world.payloads());
     assert_eq!(invocations.len(), 2);
-    assert_eq!(invocations[0].0, "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST");
-    assert!(
-        invocations[0].1.contains(r#""attempt":1"#)
-            && invocations[0].1.contains(r#""payload of b""#)
+    assert_eq!(
+        invocations[0].target,
+        "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST"
     );
-    assert_eq!(world.letter_calls.borrow()[0][0].body, "no JSON in e");
+    assert!(payloads[0].contains(r#""attempt":1"#) && payloads[0].contains(r#""payload of b""#));
+    assert_eq!(world.letter_calls()[0][0].body, "no JSON in e");
 }
 
-#[tokio::test(start_paused = true)]
-async fn calls_are_made_in_batches_of_ten_and_invocations_ten_at_a_time() {
+#[test]
+fn calls_are_made_in_batches_of_ten_and_invocations_ten_at_a_time() {
     let world = World::new(&[]);
     let mut records: Vec<_> = (0..25).map(|n| waiting(&format!("w{n}"))).collect();
     records.extend((0..35).map(|n| due(&format!("d{n}"))));
     records.extend((0..12).map(|n| poison(&format!("p{n}"))));
-    let report = handle(&world, records).await;
+    let report = handle(&world, records);
     assert_eq!(kept(&report).len(), 25);
-    let sizes: Vec<_> =
-        world.visibility_calls.borrow().iter().map(|(_, changes)| changes.len()).collect();
+    let sizes: Vec<_> = world.visibility_calls().iter().map(|(_, changes)| changes.len()).collect();
     assert_eq!(sizes, [10, 10, 5]);
-    let sizes: Vec<_> = world.letter_calls.borrow().iter().map(Vec::len).collect();
+    let sizes: Vec<_> = world.letter_calls().iter().map(Vec::len).collect();
     assert_eq!(sizes, [10, 2]);
-    assert_eq!(world.invocations.borrow().len(), 35);
-    assert_eq!(world.most_under_way.get(), 10);
+    assert_eq!(world.invocations().len(), 35);
+    assert_eq!(world.most("invoke"), 10);
 }
 
-#[tokio::test(start_paused = true)]
-async fn each_queue_has_calls_of_its_own() {
+#[test]
+fn each_queue_has_calls_of_its_own() {
     let world = World::new(&[]);
     let mut other = waiting("b");
     other.event_source_arn = Some("arn:aws:sqs:us-east-1:123456789012:other".into());
     let mut unnamed = waiting("c");
     unnamed.event_source_arn = None;
-    let report = handle(&world, vec![waiting("a"), other, unnamed, due("d")]).await;
+    let report = handle(&world, vec![waiting("a"), other, unnamed, due("d")]);
     assert_eq!(outcomes(&report), ["waits", "waits", "left to queue", "invoked"]);
     assert_eq!(kept(&report), ["a", "b", "c"]);
-    let urls: Vec<_> = world.visibility_calls.borrow().iter().map(|(url, _)| url.clone()).collect();
+    let urls: Vec<_> = world.visibility_calls().iter().map(|(url, _)| url.clone()).collect();
     assert_eq!(urls.len(), 2);
     assert!(urls.contains(&QUEUE_URL.replace("retry", "other")));
 }
 
-#[tokio::test(start_paused = true)]
-async fn every_fault_of_an_invocation_ends_in_its_outcome() {
+#[test]
+fn every_fault_of_an_invocation_ends_in_its_outcome() {
+    let asked = Refusal { retry_after: Some(Duration::from_secs(77)), ..Refusal::default() };
     let world = World::new(&[
-        ("payload of throttled", Answer::Fault(THROTTLED)),
-        (
-            "of asked",
-            Answer::Fault(FaultKind::Transient { retry_after: Some(Duration::from_secs(77)) }),
-        ),
-        ("payload of denied", Answer::Fault(FaultKind::Configuration)),
-        ("payload of large", Answer::Fault(FaultKind::Refused(Reason::PayloadTooLarge))),
-        ("payload of looped", Answer::Fault(FaultKind::Refused(Reason::RecursionStopped))),
+        ("letter of", Answer::Accepted),
+        ("payload of throttled", throttled()),
+        ("payload of asked", Answer::Refused(asked)),
+        ("payload of denied", denied()),
+        ("payload of large", refused("RequestTooLargeException", 413)),
+        ("payload of looped", refused("RecursiveInvocationException", 400)),
     ]);
     let records = ["throttled", "asked", "denied", "large", "looped", "good"].map(due).to_vec();
-    let report = handle(&world, records).await;
+    let report = handle(&world, records);
     assert_eq!(
         outcomes(&report),
         ["waits", "waits", "waits", "payload_too_large", "recursion_stopped", "invoked"]
@@ -94,58 +93,58 @@ async fn every_fault_of_an_invocation_ends_in_its_outcome() {
     let obstacles: Vec<_> = report.entries.iter().map(|entry| entry.obstacle).collect();
     let (throttled, configuration) = (Some(Obstacle::Throttled), Some(Obstacle::Configuration));
     assert_eq!(obstacles, [throttled, throttled, configuration, None, None, None]);
-    let calls = world.visibility_calls.borrow();
+    let calls = world.visibility_calls();
     let [(_, changes)] = &calls[..] else { panic!("expected one call, got {calls:?}") };
     let waits: Vec<_> = changes.iter().map(|(_, seconds)| *seconds).collect();
     assert!(waits[..2] == [1, 77] && (5..=10).contains(&waits[2]), "{waits:?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_answer_is_in_time_even_if_every_endpoint_hangs() {
+#[test]
+fn the_answer_is_in_time_even_if_every_endpoint_hangs() {
     for seconds in [1, 3, 30, 900] {
         let world = World::new(&[("", Answer::Never)]);
-        let report =
-            handle_within(seconds, &world, vec![waiting("a"), due("b"), poison("c")]).await;
+        let report = handle_within(seconds, &world, vec![waiting("a"), due("b"), poison("c")]);
         assert_eq!(outcomes(&report), ["not reached"; 3]);
         assert_eq!(kept(&report), ["a", "b", "c"]);
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_call_that_hangs_holds_up_no_other() {
+#[test]
+fn a_call_that_hangs_holds_up_no_other() {
     let world = World::new(&[
         ("payload of hung", Answer::Never),
         ("handle of stuck", Answer::Never),
-        ("payload of throttled", Answer::Fault(THROTTLED)),
+        ("payload of throttled", throttled()),
     ]);
     let mut records =
         vec![due("hung"), due("throttled"), due("good"), poison("p"), waiting("stuck")];
     records[4].event_source_arn = Some("arn:aws:sqs:us-east-1:123456789012:stuck".into());
     records.push(waiting("w"));
-    let report = handle(&world, records).await;
+    let report = handle(&world, records);
     assert_eq!(
         outcomes(&report),
         ["not reached", "waits", "invoked", "unreadable", "not reached", "waits"]
     );
     // Every answer of this world takes 20 ms, and the throttled message is put back as soon as its own has arrived.
-    let calls_at = world.visibility_calls_at.borrow();
-    assert!(calls_at.iter().all(|at| *at < Duration::from_millis(50)), "{calls_at:?}");
+    let is_put_back = |(_, request): &&(_, Request)| matches!(request, Request::Hide { .. });
+    let at = world.log.borrow().iter().rfind(is_put_back).unwrap().0.start;
+    assert!(at < world::start() + Duration::from_millis(50), "{at}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_has_begun_is_not_cut_off_to_begin_nothing_more() {
+#[test]
+fn what_has_begun_is_not_cut_off_to_begin_nothing_more() {
     // Ten invocations run at a time. Of ten seconds, new calls begin in the first 6.5 s, and calls may end until 9.5 s.
     let world = World::new(&[("payload of slow", Answer::Slow(8_000))]);
     let mut records: Vec<_> = (0..10).map(|n| due(&format!("slow {n}"))).collect();
     records.push(due("next"));
-    let report = handle_within(10, &world, records).await;
+    let report = handle_within(10, &world, records);
     let mut expected = vec!["invoked"; 10];
     expected.push("not reached");
     assert_eq!(outcomes(&report), expected);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_batch_whose_messages_could_not_end_is_refused_before_anything_is_done() {
+#[test]
+fn a_batch_whose_messages_could_not_end_is_refused_before_anything_is_done() {
     let (mut nameless, mut own) = (due("a"), poison("a"));
     nameless.message_id = Some(String::new());
     own.event_source_arn = Some("arn:aws:sqs:us-east-1:123456789012:dead".to_owned());
@@ -157,37 +156,39 @@ async fn a_batch_whose_messages_could_not_end_is_refused_before_anything_is_done
         ),
     ] {
         let world = World::new(&[]);
-        let mut event = SqsEvent::default();
-        event.records = vec![due("b"), record];
-        let (home, deadline) = (home(), world::start() + Duration::from_secs(30));
-        let context = Context { request_id: "the handler's", home: &home, deadline };
-        let refusal = world.handler().handle(&event, &context).await.unwrap_err();
+        let (batch, deadline) =
+            (batch(vec![due("b"), record]), world::start() + Duration::from_secs(30));
+        let refusal = world.play(&world.handler(), &batch, deadline).unwrap_err();
         assert_eq!(refusal.to_string(), refused);
-        assert!(world.invocations.borrow().is_empty() && world.letter_calls.borrow().is_empty());
+        assert!(world.log.borrow().is_empty());
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn only_a_full_batch_asks_how_many_messages_are_in_flight_and_only_once() {
+#[test]
+fn only_a_full_batch_asks_how_many_messages_are_in_flight_and_only_once() {
     let batch = || (0..12).map(|n| waiting(&format!("w{n}"))).collect::<Vec<_>>();
     let lone = vec![waiting("a"), due("b"), poison("c")];
-    for (records, counted, asks) in
-        [(lone, Some(100_000), 0), (batch(), Some(0), 1), (batch(), None, 1)]
-    {
-        let world = World::new(&[]);
-        world.in_flight.set(counted);
-        let waits = outcomes(&handle(&world, records).await);
+    let full = [("count", Answer::Accepted)];
+    for (records, in_flight, answers, asks) in [
+        (lone, 100_000, &full, 0),
+        (batch(), 0, &full, 1),
+        (batch(), 100_000, &[("count", denied())], 1),
+    ] {
+        let mut world = World::new(answers);
+        world.in_flight = in_flight;
+        let waits = outcomes(&handle(&world, records));
         assert!(!waits.contains(&"delayed"), "{waits:?}");
-        assert_eq!(*world.counted.borrow(), vec![QUEUE_URL; asks]);
+        assert_eq!(world.count("count"), asks);
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_ledger_that_does_not_answer_keeps_no_sent_message_in_the_queue() {
-    let answers = [("release", Answer::Never), ("payload of", Answer::Fault(THROTTLED))];
-    let world = World::with_ledger(&answers);
-    world.in_flight.set(Some(IN_FLIGHT_MAX.get().into()));
-    let report = handle(&world, (0..10).map(|n| due(&format!("d{n}"))).collect()).await;
+#[test]
+fn a_ledger_that_does_not_answer_keeps_no_sent_message_in_the_queue() {
+    let answers =
+        [("release", Answer::Never), ("delay of", Answer::Accepted), ("payload of", throttled())];
+    let mut world = World::with_ledger(&answers);
+    world.in_flight = IN_FLIGHT_MAX.get().into();
+    let report = handle(&world, (0..10).map(|n| due(&format!("d{n}"))).collect());
     assert_eq!(outcomes(&report), ["delayed"; 10]);
 }
 
@@ -195,18 +196,14 @@ proptest! {
     /// Whatever is in a batch, each message has one outcome, and the good ones are served.
     #[test]
     fn whatever_its_neighbours_are_a_good_message_is_served(bodies in proptest::collection::vec(".{0,40}", 0..12), place in 0usize..12) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        runtime.block_on(async {
-            let world = World::new(&[]);
-            let mut records: Vec<_> = bodies.iter().enumerate().map(|(n, body)| message(&format!("m{n}"), body)).collect();
-            let place = place.min(records.len());
-            records.insert(place, due("good"));
-            let report = handle(&world, records).await;
-            let outcomes = outcomes(&report);
-            prop_assert_eq!(outcomes.len(), bodies.len() + 1);
-            prop_assert_eq!(outcomes[place], "invoked");
-            prop_assert!(kept(&report).is_empty(), "{:?}", kept(&report));
-            Ok(())
-        })?;
+        let world = World::new(&[]);
+        let mut records: Vec<_> = bodies.iter().enumerate().map(|(n, body)| message(&format!("m{n}"), body)).collect();
+        let place = place.min(records.len());
+        records.insert(place, due("good"));
+        let report = handle(&world, records);
+        let outcomes = outcomes(&report);
+        prop_assert_eq!(outcomes.len(), bodies.len() + 1);
+        prop_assert_eq!(outcomes[place], "invoked");
+        prop_assert!(kept(&report).is_empty(), "{:?}", kept(&report));
     }
 }

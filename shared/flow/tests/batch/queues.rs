@@ -11,9 +11,8 @@ use crate::world::{TARGET, start};
 const IMPORTS: &str = "arn:aws:sqs:us-east-1:123456789012:imports";
 const BOUND: &str = r#"{"retry":["orders","sqs:imports","sqs:others"]}"#;
 
-pub fn bound(mut world: World) -> World {
-    world.queue_targets = BOUND;
-    world
+pub fn bound(world: World) -> World {
+    world.with("QUEUE_TARGETS", BOUND)
 }
 
 fn text(value: &str) -> SqsMessageAttribute {
@@ -37,10 +36,10 @@ pub fn moved(id: &str, seconds_ago: i64) -> SqsMessage {
     moved
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_goes_back_counts_for_its_queue() {
+#[test]
+fn what_goes_back_counts_for_its_queue() {
     let world = bound(World::new(&[]));
-    let report = handle(&world, vec![moved("a", 0), moved("b", 60), due("d")]).await;
+    let report = handle(&world, vec![moved("a", 0), moved("b", 60), due("d")]);
     assert_eq!(outcomes(&report), ["waits", "invoked", "invoked"]);
     let targets: Vec<_> = report.entries.iter().map(|entry| entry.target.as_deref()).collect();
     assert_eq!(targets, [Some("sqs:imports"), Some("sqs:imports"), Some("orders")]);
@@ -48,71 +47,77 @@ async fn what_goes_back_counts_for_its_queue() {
     assert!(lines.contains(r#""Target":"sqs:imports""#), "{lines}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn every_fault_of_a_send_ends_in_its_outcome_and_touches_none_of_its_neighbours() {
+#[test]
+fn every_fault_of_a_send_ends_in_its_outcome_and_touches_none_of_its_neighbours() {
+    let large = Refusal {
+        code: Some("InvalidParameterValue"),
+        status: Some(400),
+        message: Some("Message must be shorter than 1024 bytes.".to_owned()),
+        ..Refusal::default()
+    };
     let world = bound(World::new(&[
-        ("payload of throttled", Answer::Fault(THROTTLED)),
+        ("letter of", Answer::Accepted),
+        ("payload of throttled", throttled()),
         ("payload of lost", Answer::Lost),
-        ("payload of gone", Answer::Fault(FaultKind::Configuration)),
-        ("payload of large", Answer::Fault(FaultKind::Refused(Reason::PayloadTooLarge))),
+        ("payload of gone", denied()),
+        ("payload of large", Answer::Refused(large)),
     ]));
     let records = ["throttled", "lost", "gone", "large", "good"].map(|id| moved(id, 60)).to_vec();
-    let report = handle(&world, records).await;
+    let report = handle(&world, records);
     assert_eq!(outcomes(&report), ["waits", "waits", "waits", "payload_too_large", "invoked"]);
     let obstacles: Vec<_> = report.entries.iter().map(|entry| entry.obstacle).collect();
     let (throttled, mended) = (Some(Obstacle::Throttled), Some(Obstacle::Configuration));
     assert_eq!(obstacles, [throttled, throttled, mended, None, None]);
-    let calls = world.visibility_calls.borrow();
+    let calls = world.visibility_calls();
     let [(url, changes)] = &calls[..] else { panic!("expected one call, got {calls:?}") };
     assert_eq!(url, QUEUE_URL, "they wait in the retry queue");
     assert!(changes[0].1 == 1 && (5..=10).contains(&changes[2].1), "{changes:?}");
-    let letters = world.letter_calls.borrow();
+    let letters = world.letter_calls();
     let letter: BTreeMap<_, _> = letters[0][0].attributes.iter().cloned().collect();
     assert_eq!(letter["SourceQueueArn"], IMPORTS);
     assert_eq!(letter["OriginalAttributes"], r#"{"tenant":{"type":"String","value":"blue"}}"#);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_message_with_which_sqs_refuses_all_ten_of_a_call_is_given_up_and_the_other_nine_go_back()
-{
+#[test]
+fn a_message_with_which_sqs_refuses_all_ten_of_a_call_is_given_up_and_the_other_nine_go_back() {
     let answers = [("letter of", Answer::Accepted), ("payload of bad", Answer::Spoils)];
     let world = bound(World::new(&answers));
     let mut records: Vec<_> = (0..9).map(|nth| moved(&format!("m{nth}"), 60)).collect();
     records.insert(4, moved("bad", 60));
-    let report = handle(&world, records).await;
+    let report = handle(&world, records);
     let mut expected = vec!["invoked"; 10];
     expected[4] = "invoke_rejected";
     assert_eq!(outcomes(&report), expected);
-    assert_eq!(world.letter_calls.borrow().len(), 1);
+    assert_eq!(world.letter_calls().len(), 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn of_messages_that_sqs_refuses_together_each_ends_by_itself() {
+#[test]
+fn of_messages_that_sqs_refuses_together_each_ends_by_itself() {
     let answers = [("letter of", Answer::Accepted), ("payload of bad", Answer::Spoils)];
     let world = bound(World::new(&[&answers[..], &[("payload of hung", Answer::Never)]].concat()));
-    let report = handle(&world, ["a", "bad", "hung"].map(|id| moved(id, 60)).to_vec()).await;
+    let report = handle(&world, ["a", "bad", "hung"].map(|id| moved(id, 60)).to_vec());
     assert_eq!(outcomes(&report), ["invoked", "invoke_rejected", "not reached"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_letter_with_which_sqs_refuses_all_of_a_call_keeps_no_other_from_being_sent() {
+#[test]
+fn a_letter_with_which_sqs_refuses_all_of_a_call_keeps_no_other_from_being_sent() {
     let world = World::new(&[("bad", Answer::Spoils)]);
     let records = ["a", "bad", "c"].map(poison).to_vec();
-    let report = handle(&world, records).await;
+    let report = handle(&world, records);
     assert_eq!(outcomes(&report), ["unreadable", "dead letter not sent", "unreadable"]);
     assert_eq!(kept(&report), ["bad"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_send_that_hangs_holds_up_nothing_else() {
+#[test]
+fn a_send_that_hangs_holds_up_nothing_else() {
     let world = bound(World::new(&[("payload of hung", Answer::Never)]));
     let records = vec![moved("hung", 60), due("good"), poison("p"), waiting("w"), moved("m", 0)];
-    let report = handle(&world, records).await;
+    let report = handle(&world, records);
     assert_eq!(outcomes(&report), ["not reached", "invoked", "unreadable", "waits", "waits"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn no_circuit_is_kept_for_a_queue() {
+#[test]
+fn no_circuit_is_kept_for_a_queue() {
     let world = bound(World::with_probes("", &[]));
     let retried = r#"{"attempt":1,"initial_timestamp":1769947000,"request_id":"first"}"#;
     let records = (0..20).map(|n| {
@@ -120,8 +125,8 @@ async fn no_circuit_is_kept_for_a_queue() {
         record.message_attributes.insert("_retry_metadata".to_owned(), text(retried));
         record
     });
-    let report = handle(&world, records.collect()).await;
+    let report = handle(&world, records.collect());
     assert!(report.targets.is_empty(), "{:?}", report.targets);
     assert_eq!(outcomes(&report), ["invoked"; 20]);
-    assert!(world.circuits.borrow().keys().all(|target| target == TARGET));
+    assert!(world.table.circuits.borrow().keys().all(|target| target == TARGET));
 }

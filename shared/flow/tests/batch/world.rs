@@ -1,10 +1,13 @@
-//! Fake ports that fail in every way, in virtual time.
+//! One batch after another in a world whose services do what a test says, in virtual time.
 #![allow(clippy::unwrap_used, reason = "a test's own helpers")]
 
 use std::{
-    borrow::Cow,
-    cell::{Cell, RefCell, RefMut},
-    collections::{BTreeMap, HashMap, VecDeque},
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+    pin::pin,
+    rc::Rc,
+    task::{Context as TaskContext, Poll, Waker},
     time::Duration,
 };
 
@@ -12,28 +15,21 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use comeback_core::{
     Timestamp,
     arn::{FunctionArn, Home},
-    circuit::Minute,
-    claim::{Claim, State, is_same},
     dead_letter::DeadLetter,
-    fault::{FaultKind, InvokeFault, RecordFault, StoreFault, may_be_accepted},
-    lineage::{Key, Known, Note, Siblings, Write},
-    notice::Location,
+    lineage::{Key, Known},
     reason::Reason,
     settings::Settings,
     target::Target,
     time::later,
 };
 use comeback_flow::{
-    batch::{Context, Handler},
-    in_flight::Gauges,
-    memory::CircuitMemory,
-    outages::Outages,
-    ports::{
-        CallFault, Clock, Entered, Functions, Invocation, Invoked, Ledger, Listing, LookedUp,
-        NotExchanged, NotReplaced, Queues, Records, Resent, Stored, VisibilityChange, Wanted,
-    },
+    batch::{BatchRefused, Context},
+    ports::Stored,
     report::{Outcome, Report},
 };
+use wire::{AwsHandler, Entry, Environment, Invoke, Request};
+
+use crate::{services::Answer, table::Table};
 
 pub const QUEUE: &str = "arn:aws:sqs:us-east-1:123456789012:retry";
 pub const TARGET: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
@@ -43,565 +39,196 @@ pub fn start() -> Timestamp {
     "2026-02-01T12:00:00Z".parse().unwrap()
 }
 
-/// The result of a call, or of one of its entries.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Answer {
-    Accepted,
-    Refused,
-    Never,
-    /// Accepted after this many milliseconds.
-    Slow(u64),
-    /// For the ledger: the write is made, its answer is lost, and the SDK repeats the call.
-    Repeated,
-    /// For the ledger: the write is made, but its answer is lost for good.
-    Lost,
-    /// For an invocation or the ledger: this fault.
-    Fault(FaultKind),
-    /// For a message that is sent: SQS refuses it, and every call that it is in.
-    Spoils,
-    /// For a call of several entries: all succeed, but the answer of the first is missing.
-    OneTooFew,
-    /// For a call of several entries: all succeed, and there is one answer more than entries.
-    OneTooMany,
-    /// For a call of several entries: all succeed, but there are no answers.
-    NoneAtAll,
-}
-
-/// The answers to a call, as many as these answers to its entries let through.
-fn counted<E>(mut answers: Vec<Result<(), E>>, of_entries: &[Answer]) -> Vec<Result<(), E>> {
-    if of_entries.contains(&Answer::OneTooFew) {
-        answers.drain(..1);
-    }
-    if of_entries.contains(&Answer::OneTooMany) {
-        answers.push(Ok(()));
-    }
-    if of_entries.contains(&Answer::NoneAtAll) {
-        answers.clear();
-    }
-    answers
-}
-
-/// A queue's URL, and the handle and the timeout of each entry.
-type VisibilityCall = (String, Vec<(String, u32)>);
-
-/// What happens to a claim behind the handler's back.
-#[derive(Clone, Copy, Debug)]
-pub enum Meddling {
-    /// Another program removes it.
-    Removed,
-    /// The handler's own write takes effect late.
-    Late,
-}
-
-/// A function's ARN, the payload and the trace header.
-pub type InvokeCall = (String, String, Option<String>);
-
-/// A handler with fake ports.
-pub type Fake<'w> = Handler<&'w World, &'w World, &'w World, &'w World, &'w World>;
-
-/// When a world began, on tokio's paused clock.
-struct Began(tokio::time::Instant);
-
-impl Default for Began {
-    #[allow(clippy::disallowed_methods, reason = "tokio's paused clock is a world's time")]
-    fn default() -> Self {
-        Self(tokio::time::Instant::now())
-    }
-}
-
-/// The fake ports, which record their calls.
-#[derive(Default)]
 pub struct World {
-    began: Began,
-    /// The answer to calls whose message, payload or key contains this text. The first match counts, and a call without
-    /// a match is accepted.
+    now: Rc<Cell<Timestamp>>,
+    /// The handler's settings, beside those that all have.
+    pub settings: BTreeMap<&'static str, &'static str>,
+    /// The answer to calls of which a text contains this one: a message, a payload, a verb and a run. The first match
+    /// counts, and a call without a match is accepted.
     pub answers: Vec<(&'static str, Answer)>,
-    pub visibility_calls: RefCell<Vec<VisibilityCall>>,
-    /// How long after the batch's arrival each of them was made.
-    pub visibility_calls_at: RefCell<Vec<Duration>>,
-    pub letter_calls: RefCell<Vec<Vec<DeadLetter<'static>>>>,
-    /// SQS's count of messages in flight; `None` if asking for it is denied.
-    pub in_flight: Cell<Option<u64>>,
-    /// The queues whose messages in flight were counted.
-    pub counted: RefCell<Vec<String>>,
-    pub invocations: RefCell<Vec<InvokeCall>>,
-    /// The handler's `TENANT_ID` and `DURABLE`, and the tenant ids and the executions of its invocations.
-    pub tenant_id: Option<&'static str>,
-    pub durable: &'static str,
-    pub tenants: RefCell<Vec<String>>,
-    /// Whether its functions have tenant isolation; `None` if they take any invocation.
-    pub isolation: Option<bool>,
-    pub executions: RefCell<Vec<String>>,
-    pub queue_targets: &'static str,
-    /// The handler's `POLICIES`, instead of one for a function that gets an envelope.
-    pub policies: Option<&'static str>,
-    /// The handler's `RECORD_BUCKETS`, the objects by their locations, and the locations that were read.
-    pub record_buckets: &'static str,
+    /// All calls in order, and from when until when each takes.
+    pub log: RefCell<Vec<(Range<Timestamp>, Request)>>,
+    /// SQS's count of messages in flight.
+    pub in_flight: u64,
+    /// The objects in buckets by their locations.
     pub objects: BTreeMap<String, Vec<u8>>,
-    pub reads: RefCell<Vec<String>>,
-    /// The bodies of messages that were sent again, and the names of their attributes.
-    pub sent_again: RefCell<Vec<String>>,
-    pub names_sent_again: RefCell<Vec<Vec<String>>>,
-    reading: Cell<usize>,
-    pub most_reading: Cell<usize>,
-    /// The items of runs; `None` where the handler has no ledger.
-    runs: Option<RefCell<BTreeMap<Key, Known>>>,
-    /// The key and the claim of each conditional write; `None` where an item was to be removed.
-    pub ledger_calls: RefCell<Vec<(Key, Option<Claim>)>>,
-    /// Whether the handler has a register, and its waits: until when, and the receipt handle.
-    pub registers: bool,
-    pub waits: RefCell<BTreeMap<Key, (Timestamp, Option<String>)>>,
-    /// The policies that the items of waiting events name.
-    pub listed_policies: RefCell<Vec<String>>,
-    /// What happens to a claim before each write that lists its event.
-    pub meddling: RefCell<VecDeque<Meddling>>,
-    pub look_ups: RefCell<Vec<(usize, usize)>>,
-    /// Whether reads are throttled, and writes are not.
-    pub reads_fail: Cell<bool>,
-    /// The circuits by target.
-    pub circuits: RefCell<BTreeMap<String, Stored>>,
-    pub probes: bool,
-    /// Whether functions are retried without an envelope.
-    pub transparent: bool,
-    /// The runs that the next look-ups miss, because they were written just before.
-    pub missed: RefCell<Vec<Key>>,
-    /// How many items one read of siblings finds at the most.
-    pub page: Option<usize>,
-    /// The runs for which siblings were read, and whether all of them.
-    pub sibling_reads: RefCell<Vec<(String, bool)>>,
+    pub table: Table,
+    /// How many invocations were accepted.
+    pub accepted: Cell<usize>,
     /// How many earlier calls Lambda may have accepted for each invocation.
     pub repeats: u32,
-    under_way: Cell<usize>,
-    pub most_under_way: Cell<usize>,
 }
 
 impl World {
     pub fn new(answers: &[(&'static str, Answer)]) -> Self {
         crate::log::listen();
-        let in_flight = Cell::new(Some(0));
-        Self { answers: answers.to_vec(), in_flight, durable: "false", ..Self::default() }
+        Self {
+            now: Rc::new(Cell::new(start())),
+            settings: BTreeMap::from([
+                ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead"),
+                ("BASE_BACKOFF", "60s"),
+            ]),
+            answers: answers.to_vec(),
+            log: RefCell::default(),
+            in_flight: 0,
+            objects: BTreeMap::new(),
+            table: Table::default(),
+            accepted: Cell::default(),
+            repeats: 0,
+        }
+    }
+
+    pub fn with(mut self, name: &'static str, value: &'static str) -> Self {
+        self.settings.insert(name, value);
+        self
     }
 
     pub fn with_ledger(answers: &[(&'static str, Answer)]) -> Self {
-        Self { runs: Some(RefCell::default()), ..Self::new(answers) }
-    }
-
-    /// With a ledger, and these objects in a bucket.
-    pub fn with_records(
-        objects: BTreeMap<String, Vec<u8>>,
-        answers: &[(&'static str, Answer)],
-    ) -> Self {
-        Self { record_buckets: "records", objects, ..Self::with_ledger(answers) }
+        Self::new(answers).with("LEDGER_TABLE", "ledger")
     }
 
     pub fn with_register(answers: &[(&'static str, Answer)]) -> Self {
-        Self { registers: true, ..Self::with_ledger(answers) }
+        Self::with_ledger(answers).with("REGISTER", "true")
     }
 
     /// With a register and probes, and this circuit.
     pub fn with_probes(circuit: &str, answers: &[(&'static str, Answer)]) -> Self {
-        let world = Self { probes: true, ..Self::with_register(answers) };
+        let world = Self::with_register(answers).with("PROBE", "true");
         let stored = Stored { version: 7, text: Some(circuit.to_owned()) };
-        world.circuits.borrow_mut().insert(TARGET.to_owned(), stored);
+        world.table.circuits.borrow_mut().insert(TARGET.to_owned(), stored);
         world
     }
 
-    /// How long ago it began.
-    pub fn elapsed(&self) -> Duration {
-        self.began.0.elapsed()
+    pub fn now(&self) -> Timestamp {
+        self.now.get()
     }
 
-    pub fn handler(&self) -> Fake<'_> {
-        let variables = BTreeMap::from([
-            ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead"),
-            ("BASE_BACKOFF", "60s"),
-            ("LEDGER_TABLE", "ledger"),
-            ("TENANT_ID", self.tenant_id.unwrap_or_default()),
-            ("DURABLE", self.durable),
-            ("QUEUE_TARGETS", self.queue_targets),
-            ("PROBE", if self.probes { "true" } else { "false" }),
-            ("RECORD_BUCKETS", self.record_buckets),
-            ("REGISTER", if self.registers { "true" } else { "false" }),
-            ("TRANSPARENT", if self.transparent { "true" } else { "false" }),
-            ("POLICIES", self.policies.unwrap_or(r#"{"enveloped":{"TRANSPARENT":"false"}}"#)),
-        ]);
-        let lookup = |name: &str| variables.get(name).map(|&value| value.to_owned());
+    pub fn pass(&self, time: Duration) {
+        self.pass_until(later(self.now(), time));
+    }
+
+    pub fn pass_until(&self, time: Timestamp) {
+        self.now.set(time);
+    }
+
+    pub fn handler(&self) -> AwsHandler {
+        let lookup = |name: &str| self.settings.get(name).map(|&value| value.to_owned());
         let settings = Settings::from_lookup(lookup).unwrap();
-        let ledger = self.runs.is_some().then_some(self);
-        Handler {
-            settings,
-            queues: self,
-            functions: self,
-            ledger,
-            records: (!self.record_buckets.is_empty()).then_some(self),
-            clock: self,
-            gauges: Gauges::default(),
-            memory: CircuitMemory::default(),
-            outages: Outages::default(),
+        let has_ledger = settings.ledger_table.is_some();
+        let (number, ahead, behind) = (0, Duration::ZERO, Duration::ZERO);
+        let (now, requests) = (Rc::clone(&self.now), RefCell::default());
+        Environment { number, now, ahead, behind, requests }.handler(settings, has_ledger)
+    }
+
+    /// Lets a handler handle a batch, and answers its calls.
+    pub fn play(
+        &self,
+        handler: &AwsHandler,
+        event: &SqsEvent,
+        deadline: Timestamp,
+    ) -> Result<Report, BatchRefused> {
+        let home = home();
+        let context = Context { request_id: "the handler's", home: &home, deadline };
+        let mut handling = pin!(handler.handle(event, &context));
+        let mut open = BTreeMap::new();
+        loop {
+            if let Poll::Ready(report) =
+                handling.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()))
+            {
+                return report;
+            }
+            for (request, slot) in handler.clock.0.requests.take() {
+                let ends = later(self.now(), self.takes(&request));
+                self.log.borrow_mut().push((self.now()..ends, request.clone()));
+                open.insert((ends, self.log.borrow().len()), (request, slot));
+            }
+            let (ends, _) = *open.first_key_value().unwrap().0;
+            assert!(ends < Timestamp::MAX_UTC, "the handler waits for ever");
+            self.now.set(ends);
+            let rest = open.split_off(&(ends, usize::MAX));
+            for (request, slot) in std::mem::replace(&mut open, rest).into_values() {
+                let reply = self.answer(&request);
+                slot.upgrade().into_iter().for_each(|slot| slot.answer(reply.clone()));
+            }
         }
     }
 
-    pub fn runs(&self) -> RefMut<'_, BTreeMap<Key, Known>> {
-        self.runs.as_ref().unwrap().borrow_mut()
+    /// What this finds in the calls.
+    pub fn calls<T>(&self, find: impl Fn(&Request) -> Option<T>) -> Vec<T> {
+        self.log.borrow().iter().filter_map(|(_, request)| find(request)).collect()
+    }
+
+    /// How many calls have this name.
+    pub fn count(&self, name: &str) -> usize {
+        self.calls(|request| (request.name() == name).then_some(())).len()
+    }
+
+    /// How many calls of this name were open at once, at the most.
+    pub fn most(&self, name: &str) -> usize {
+        let log = self.log.borrow();
+        let times = || log.iter().filter(|(_, it)| it.name() == name).map(|(times, _)| times);
+        let open_at = |at| times().filter(|times| times.contains(at)).count();
+        times().map(|times| open_at(&times.start)).max().unwrap_or_default()
+    }
+
+    /// A queue's URL, and the handle and the timeout of each entry.
+    pub fn visibility_calls(&self) -> Vec<(String, Vec<(String, u32)>)> {
+        self.calls(|request| {
+            let Request::Hide { queue_url, changes } = request else { return None };
+            Some((queue_url.clone(), changes.clone()))
+        })
+    }
+
+    pub fn letter_calls(&self) -> Vec<Vec<DeadLetter<'static>>> {
+        self.calls(
+            |request| if let Request::Letters(it) = request { Some(it.clone()) } else { None },
+        )
+    }
+
+    /// The body of each message that was sent again, and the names of its attributes.
+    pub fn sent_again(&self) -> Vec<(String, Vec<String>)> {
+        let sent = |request: &Request| {
+            let Request::Again { messages, .. } = request else { return None };
+            let names = messages.iter().map(|it| it.attributes.keys().cloned().collect());
+            Some(messages.iter().map(|it| it.body.to_string()).zip(names).collect::<Vec<_>>())
+        };
+        self.calls(sent).concat()
+    }
+
+    pub fn invocations(&self) -> Vec<Invoke> {
+        self.calls(
+            |request| if let Request::Invoke(it) = request { Some(it.clone()) } else { None },
+        )
+    }
+
+    pub fn payloads(&self) -> Vec<String> {
+        self.invocations().into_iter().map(|it| it.message.body.to_string()).collect()
+    }
+
+    /// How many runs and targets each look-up is about.
+    pub fn look_ups(&self) -> Vec<(usize, usize)> {
+        self.calls(|request| {
+            let Request::LookUp { runs, targets } = request else { return None };
+            Some((runs.len(), targets.len()))
+        })
+    }
+
+    /// What the register has of an event.
+    pub fn listed(&self, id: &str) -> Entry {
+        self.table.listed.borrow()[&key_of(id)].clone()
+    }
+
+    pub fn know(&self, key: Key, known: Known) {
+        self.table.runs.borrow_mut().insert(key, known);
+    }
+
+    pub fn runs(&self) -> BTreeMap<Key, Known> {
+        self.table.runs.borrow().clone()
     }
 
     /// Returns the ledger's item of the run that has failed.
     pub fn run_of(&self, id: &str) -> Known {
         self.runs()[&key_of(id)].clone()
-    }
-
-    async fn answer(&self, about: &str) -> Answer {
-        let (_, answer) = self
-            .answers
-            .iter()
-            .find(|(part, _)| about.contains(part))
-            .unwrap_or(&("", Answer::Accepted));
-        if *answer == Answer::Never {
-            std::future::pending::<()>().await;
-        }
-        if let Answer::Slow(millis) = answer {
-            tokio::time::sleep(Duration::from_millis(*millis)).await;
-        }
-        // Every answer takes some time, so that calls overlap.
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        *answer
-    }
-}
-
-/// What SQS says of a call that one of its messages spoils.
-const SPOILT: FaultKind = FaultKind::Refused(Reason::InvokeRejected);
-
-fn send_fault(kind: FaultKind) -> InvokeFault {
-    InvokeFault { kind, code: None, message: "no".into() }
-}
-
-fn store_fault(kind: FaultKind) -> StoreFault {
-    let is_transient = kind != FaultKind::Configuration;
-    StoreFault { is_transient, code: None, message: "no".into() }
-}
-
-impl Queues for &World {
-    async fn change_visibility(
-        &self,
-        queue_url: &str,
-        changes: &[VisibilityChange<'_>],
-    ) -> Vec<Result<(), CallFault>> {
-        let asked = changes.iter().map(|change| (change.receipt_handle.to_owned(), change.timeout));
-        self.visibility_calls.borrow_mut().push((queue_url.to_owned(), asked.collect()));
-        self.visibility_calls_at.borrow_mut().push(self.began.0.elapsed());
-        let (mut answers, mut of_entries) = (Vec::new(), Vec::new());
-        for change in changes {
-            let answer = self.answer(change.receipt_handle).await;
-            of_entries.push(answer);
-            answers.push(match answer {
-                Answer::Refused | Answer::Spoils | Answer::Never => {
-                    Err(CallFault("InternalError".into()))
-                }
-                Answer::Accepted
-                | Answer::Slow(_)
-                | Answer::Repeated
-                | Answer::Lost
-                | Answer::Fault(_)
-                | Answer::OneTooFew
-                | Answer::OneTooMany
-                | Answer::NoneAtAll => Ok(()),
-            });
-        }
-        counted(answers, &of_entries)
-    }
-
-    async fn in_flight(&self, queue_url: &str) -> Result<u64, CallFault> {
-        self.counted.borrow_mut().push(queue_url.to_owned());
-        self.answer("the count").await;
-        self.in_flight.get().ok_or_else(|| CallFault("AccessDenied".into()))
-    }
-
-    async fn send_again(&self, _: &str, messages: &[&Resent<'_>]) -> Vec<Result<(), InvokeFault>> {
-        let bodies = messages.iter().map(|message| message.body.to_owned());
-        self.sent_again.borrow_mut().extend(bodies);
-        let names = |it: &Resent<'_>| it.attributes.iter().map(|it| it.name.to_string()).collect();
-        self.names_sent_again.borrow_mut().extend(messages.iter().map(|it| names(it)));
-        let transient = FaultKind::Transient { retry_after: None };
-        let (mut answers, mut of_entries) = (Vec::new(), Vec::new());
-        for message in messages {
-            let answer = self.answer(message.body).await;
-            of_entries.push(answer);
-            let kind = match answer {
-                Answer::Accepted
-                | Answer::Slow(_)
-                | Answer::Repeated
-                | Answer::OneTooFew
-                | Answer::OneTooMany
-                | Answer::NoneAtAll => None,
-                // A delay's message has the body of the invocation or claim that failed.
-                Answer::Fault(_) | Answer::Lost if message.delay > 0 => None,
-                Answer::Fault(kind) => Some(kind),
-                Answer::Spoils => return vec![Err(send_fault(SPOILT)); messages.len()],
-                Answer::Refused | Answer::Lost | Answer::Never => Some(transient),
-            };
-            answers.push(kind.map_or(Ok(()), |kind| Err(send_fault(kind))));
-        }
-        counted(answers, &of_entries)
-    }
-
-    async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), InvokeFault>> {
-        self.letter_calls
-            .borrow_mut()
-            .push(letters.iter().map(|&letter| letter.clone().into_owned()).collect());
-        let (mut answers, mut of_entries) = (Vec::new(), Vec::new());
-        for letter in letters {
-            let answer = self.answer(&format!("letter of {}", letter.body)).await;
-            of_entries.push(answer);
-            match answer {
-                Answer::Spoils => return vec![Err(send_fault(SPOILT)); letters.len()],
-                Answer::Refused | Answer::Never => answers.push(Err(InvokeFault {
-                    message: "InternalError".into(),
-                    ..send_fault(FaultKind::Transient { retry_after: None })
-                })),
-                Answer::Accepted
-                | Answer::Slow(_)
-                | Answer::Repeated
-                | Answer::Lost
-                | Answer::Fault(_)
-                | Answer::OneTooFew
-                | Answer::OneTooMany
-                | Answer::NoneAtAll => answers.push(Ok(())),
-            }
-        }
-        counted(answers, &of_entries)
-    }
-}
-
-impl Records for &World {
-    async fn read(&self, location: &Location, _: &Home) -> Result<Vec<u8>, RecordFault> {
-        let place = location.to_string();
-        self.reads.borrow_mut().push(place.clone());
-        self.reading.set(self.reading.get() + 1);
-        self.most_reading.set(self.most_reading.get().max(self.reading.get()));
-        let answer = self.answer(&place).await;
-        self.reading.set(self.reading.get() - 1);
-        match answer {
-            Answer::Fault(kind) => Err(RecordFault::Store(store_fault(kind))),
-            Answer::Refused => Err(RecordFault::TooLarge),
-            Answer::Accepted
-            | Answer::Never
-            | Answer::Slow(_)
-            | Answer::Repeated
-            | Answer::Lost
-            | Answer::Spoils
-            | Answer::OneTooFew
-            | Answer::OneTooMany
-            | Answer::NoneAtAll => self.objects.get(&place).cloned().ok_or(RecordFault::Gone),
-        }
-    }
-}
-
-impl Functions for &World {
-    async fn invoke(&self, invocation: Invocation<'_>) -> Invoked {
-        let answer = self.invoked(invocation).await;
-        let is_open = answer.as_ref().is_err_and(|fault| {
-            let status = (fault.kind == FaultKind::Configuration).then_some(403);
-            may_be_accepted(fault.code.as_deref(), status)
-        });
-        Invoked { answer, unanswered: self.repeats + u32::from(is_open) }
-    }
-
-    async fn minutes(&self, _: &str, _: Timestamp, _: Timestamp) -> Result<Vec<Minute>, CallFault> {
-        Ok(Vec::new())
-    }
-}
-
-impl World {
-    /// Accepts an invocation under a request id with its number, or not.
-    async fn invoked(&self, invocation: Invocation<'_>) -> Result<Option<String>, InvokeFault> {
-        if self.isolation.is_some_and(|is| is != invocation.tenant_id.is_some()) {
-            let message = "The invoked function is enabled with tenancy configuration. Add a valid tenant ID in your request and try again.";
-            let code = Some("InvalidParameterValueException".to_owned());
-            let kind = FaultKind::Configuration;
-            return Err(InvokeFault { kind, code, message: message.to_owned() });
-        }
-        self.under_way.set(self.under_way.get() + 1);
-        self.most_under_way.set(self.most_under_way.get().max(self.under_way.get()));
-        let trace = invocation.trace_header.map(str::to_owned);
-        let call = (invocation.function.to_owned(), invocation.payload.clone(), trace);
-        self.invocations.borrow_mut().push(call);
-        self.tenants.borrow_mut().extend(invocation.tenant_id.map(Cow::into_owned));
-        self.executions.borrow_mut().extend(invocation.execution_name);
-        let answer = self.answer(&invocation.payload).await;
-        self.under_way.set(self.under_way.get() - 1);
-        let kind = match answer {
-            Answer::Accepted
-            | Answer::Slow(_)
-            | Answer::Repeated
-            | Answer::Lost
-            | Answer::OneTooFew
-            | Answer::OneTooMany
-            | Answer::NoneAtAll => {
-                return Ok(Some(format!("retry-{}", self.invocations.borrow().len())));
-            }
-            Answer::Refused | Answer::Spoils | Answer::Never => {
-                FaultKind::Transient { retry_after: None }
-            }
-            Answer::Fault(kind) => kind,
-        };
-        Err(InvokeFault { kind, code: None, message: "no ".repeat(1000) })
-    }
-}
-
-/// What another handler or program does to an item before a write that lists its event.
-fn meddle(world: &World, key: &Key) {
-    match world.meddling.borrow_mut().pop_front() {
-        Some(Meddling::Removed) => drop(world.runs().remove(key)),
-        Some(Meddling::Late) => {
-            let calls = world.ledger_calls.borrow();
-            let is_held = |it: &&Claim| matches!(it.state, State::Held { .. });
-            let own = calls.iter().filter_map(|(_, next)| next.as_ref()).find(is_held);
-            let claim = own.unwrap().clone();
-            world.runs().insert(key.clone(), Known { claim, note: None, calls: Vec::new() });
-        }
-        None => {}
-    }
-}
-
-impl Ledger for &World {
-    async fn write(&self, key: &Key, write: &Write<'_>) -> Result<(), NotReplaced> {
-        if write.waiting.is_some() {
-            meddle(self, key);
-        }
-        self.ledger_calls.borrow_mut().push((key.clone(), write.next.cloned()));
-        let verb = match write.next.map(|claim| claim.state) {
-            Some(State::Held { .. }) => "claim",
-            Some(State::Done) => "mark",
-            Some(State::Waiting) => "register",
-            Some(State::Noted) | None => "release",
-        };
-        let answer = self.answer(&format!("{verb} {}", key.run)).await;
-        if let Answer::Fault(kind) = answer {
-            return Err(NotReplaced::Fault(store_fault(kind)));
-        }
-        let mut runs = self.runs();
-        let there = runs.get(key);
-        if !is_same(there.map(|known| &known.claim), write.seen) {
-            return Err(NotReplaced::Changed(there.cloned().map(Box::new)));
-        }
-        match write.next {
-            Some(next) => {
-                let (mut calls, note) =
-                    runs.remove(key).map(|known| (known.calls, known.note)).unwrap_or_default();
-                calls.retain(|call| {
-                    let is_written = write.calls.iter().any(|it| it.name == call.name);
-                    !is_written && !write.removed.contains(&call.name)
-                });
-                calls.extend_from_slice(write.calls);
-                let own = write.metadata.cloned().map(|metadata| Note { metadata, parent: None });
-                let known = Known { claim: next.clone(), note: note.or(own), calls };
-                runs.insert(key.clone(), known);
-            }
-            None => drop(runs.remove(key)),
-        }
-        let there = runs.get(key).cloned().map(Box::new);
-        drop(runs);
-        if let Some(waiting) = write.waiting {
-            let handle = waiting.receipt_handle.map(str::to_owned);
-            self.waits.borrow_mut().insert(key.clone(), (waiting.due, handle));
-            let policy = waiting.policy.unwrap_or("none").to_owned();
-            self.listed_policies.borrow_mut().push(policy);
-        }
-        match answer {
-            // The SDK repeats the call, and finds its own first write.
-            Answer::Repeated => Err(NotReplaced::Changed(there)),
-            Answer::Lost => Err(NotReplaced::Fault(store_fault(crate::THROTTLED))),
-            Answer::Accepted
-            | Answer::Slow(_)
-            | Answer::Refused
-            | Answer::Spoils
-            | Answer::Never
-            | Answer::Fault(_)
-            | Answer::OneTooFew
-            | Answer::OneTooMany
-            | Answer::NoneAtAll => Ok(()),
-        }
-    }
-
-    async fn note(&self, key: &Key, known: &Known) -> Result<(), StoreFault> {
-        if let Answer::Fault(kind) = self.answer(&format!("note {}", key.run)).await {
-            return Err(store_fault(kind));
-        }
-        self.runs().insert(key.clone(), known.clone());
-        Ok(())
-    }
-
-    async fn take(&self, key: &Key, call: &str, run: &str) -> Result<bool, StoreFault> {
-        if let Answer::Fault(kind) = self.answer("take").await {
-            return Err(store_fault(kind));
-        }
-        let mut runs = self.runs();
-        let mut calls = runs.get_mut(key).into_iter().flat_map(|known| &mut known.calls);
-        let Some(call) = calls.find(|it| it.name == call) else { return Ok(false) };
-        Ok(call.taken_by.get_or_insert_with(|| run.to_owned()) == run)
-    }
-
-    async fn siblings(&self, key: &Key, only_children: bool) -> Result<Siblings, StoreFault> {
-        self.sibling_reads.borrow_mut().push((key.run.clone(), only_children));
-        if let Answer::Fault(kind) = self.answer("siblings").await {
-            return Err(store_fault(kind));
-        }
-        let runs = self.runs();
-        let found = runs.iter().filter(|(it, _)| it.id == key.id);
-        let mut found: Vec<_> = found.map(|(it, known)| (it.run.clone(), known.clone())).collect();
-        let page = self.page.filter(|page| !only_children && found.len() > *page);
-        found.truncate(page.unwrap_or(usize::MAX));
-        Ok(Siblings { runs: found, are_all: page.is_none() })
-    }
-
-    async fn look_up(&self, wanted: &Wanted<'_>) -> Result<LookedUp, StoreFault> {
-        self.look_ups.borrow_mut().push((wanted.runs.len(), wanted.targets.len()));
-        if let Answer::Fault(kind) = self.answer("look up").await {
-            return Err(store_fault(kind));
-        }
-        if self.reads_fail.get() {
-            return Err(store_fault(crate::THROTTLED));
-        }
-        let (known, waits, missed) = (self.runs(), self.waits.borrow(), self.missed.borrow());
-        let entered = |key: &Key| {
-            let known = known.get(key).filter(|_| !missed.contains(key))?.clone();
-            let delayed = waits.get(key).filter(|(_, handle)| handle.is_none());
-            Some((key.clone(), Entered { known, delayed_until: delayed.map(|it| it.0) }))
-        };
-        let runs = wanted.runs.iter().filter_map(entered).collect();
-        let circuits = self.circuits.borrow();
-        let of = |target: &&str| Some(((*target).to_owned(), circuits.get(*target)?.clone()));
-        let circuits = wanted.targets.iter().filter_map(of).collect();
-        Ok(LookedUp { runs, circuits, ..LookedUp::default() })
-    }
-
-    async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
-        let answer = self.answer(&format!("exchange {target}")).await;
-        if let Answer::Fault(kind) = answer {
-            return Err(NotExchanged::Fault(store_fault(kind)));
-        }
-        let mut circuits = self.circuits.borrow_mut();
-        let there = circuits.entry(target.to_owned()).or_default();
-        if there.version != seen {
-            return Err(NotExchanged::Changed(there.clone()));
-        }
-        *there = Stored { version: seen + 1, text: Some(next.to_owned()) };
-        // The SDK repeats the call, and finds its own first write.
-        if answer == Answer::Repeated { Err(NotExchanged::Changed(there.clone())) } else { Ok(()) }
-    }
-
-    async fn list(&self, _: &str, _: Timestamp, _: u32) -> Result<Listing, StoreFault> {
-        Ok(Listing::default())
-    }
-}
-
-impl Clock for &World {
-    fn now(&self) -> Timestamp {
-        later(start(), self.began.0.elapsed())
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
     }
 }
 
@@ -648,24 +275,32 @@ pub fn poison(id: &str) -> SqsMessage {
     message(id, &format!("no JSON in {id}"))
 }
 
-/// Handles these messages within `seconds`, checks that the answer came in time, and returns the report.
-pub async fn handle_within(seconds: u64, world: &World, records: Vec<SqsMessage>) -> Report {
+pub fn batch(records: Vec<SqsMessage>) -> SqsEvent {
     let mut event = SqsEvent::default();
     event.records = records;
-    handle_by(&world.handler(), later(start(), Duration::from_secs(seconds)), &event).await
+    event
 }
 
-/// Lets this handler handle a batch by the deadline, and checks that the answer came in time.
-pub async fn handle_by(handler: &Fake<'_>, deadline: Timestamp, event: &SqsEvent) -> Report {
-    let home = home();
-    let context = Context { request_id: "the handler's", home: &home, deadline };
-    let report = handler.handle(event, &context).await.unwrap();
-    assert!(handler.clock.now() < deadline, "answered at {}", handler.clock.now());
+/// Handles these messages within `seconds`, checks that the answer came in time, and returns the report.
+pub fn handle_within(seconds: u64, world: &World, records: Vec<SqsMessage>) -> Report {
+    handle_by(world, &world.handler(), seconds, records)
+}
+
+/// Lets this handler handle a batch within `seconds`, and checks that the answer came in time.
+pub fn handle_by(
+    world: &World,
+    handler: &AwsHandler,
+    seconds: u64,
+    records: Vec<SqsMessage>,
+) -> Report {
+    let deadline = later(world.now(), Duration::from_secs(seconds));
+    let report = world.play(handler, &batch(records), deadline).unwrap();
+    assert!(world.now() < deadline, "answered at {}", world.now());
     report
 }
 
-pub async fn handle(world: &World, records: Vec<SqsMessage>) -> Report {
-    handle_within(30, world, records).await
+pub fn handle(world: &World, records: Vec<SqsMessage>) -> Report {
+    handle_within(30, world, records)
 }
 
 pub fn home() -> Home {
