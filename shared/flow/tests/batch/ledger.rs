@@ -10,20 +10,14 @@ use comeback_core::{
     time::later,
 };
 use comeback_flow::report::Obstacle;
-use serde_json::json;
 
 use crate::{
     services::{Answer, denied, throttled},
     world::{
-        World, due, failed, handle, handle_by, handle_within, kept, key_of, outcomes, poison,
-        start, waiting,
+        World, due, failed, handle, handle_by, handle_within, key_of, outcomes, poison, start,
+        waiting,
     },
 };
-
-/// A failure that is past its age.
-fn expired(id: &str) -> SqsMessage {
-    failed(id, 2 * 86_400)
-}
 
 fn first(mut message: SqsMessage) -> SqsMessage {
     message.attributes.insert("ApproximateReceiveCount".to_owned(), "1".to_owned());
@@ -47,28 +41,10 @@ fn own(id: &str, generation: u32, nth: usize, done: bool) -> (String, u32, Strin
 }
 
 #[test]
-fn what_is_acted_on_is_claimed_before_and_marked_after_with_two_writes() {
-    let world = World::with_ledger(&[]);
-    let records = vec![waiting("a"), due("b"), expired("c"), poison("d")];
-    let report = handle(&world, records);
-    assert_eq!(outcomes(&report), ["waits", "invoked", "max_age_exceeded", "unreadable"]);
-    assert_eq!(states(&world), [own("b", 1, 1, true), own("c", 1, 2, true)]);
-    assert_eq!(world.count("claim"), 4, "nothing for what waits or is unreadable");
-}
-
-#[test]
 fn what_sqs_would_delete_soon_is_given_up_though_the_ledger_cannot_be_asked() {
     let world = World::with_ledger(&[("claim", denied())]);
     let report = handle(&world, vec![failed("a", 14 * 86_400)]);
     assert_eq!(outcomes(&report), ["max_age_exceeded"]);
-}
-
-#[test]
-fn a_claim_that_hangs_is_left_to_the_queue_in_time_and_holds_up_no_other() {
-    let world = World::with_ledger(&[("claim request of a", Answer::Never)]);
-    let records = vec![due("a"), due("b"), expired("c"), waiting("d")];
-    let report = handle_within(10, &world, records);
-    assert_eq!(outcomes(&report), ["not reached", "invoked", "max_age_exceeded", "waits"]);
 }
 
 #[test]
@@ -80,14 +56,6 @@ fn what_was_invoked_is_done_even_if_it_cannot_be_marked() {
         assert_eq!(report.entries[0].obstacle, obstacle);
         assert_eq!(states(&world), [own("a", 1, 0, false)], "its lease will end");
     }
-}
-
-#[test]
-fn a_claim_that_nobody_knows_of_is_released_with_its_wait() {
-    let world = World::with_ledger(&[("claim", Answer::Lost)]);
-    let report = handle(&world, vec![due("a")]);
-    assert_eq!(outcomes(&report), ["waits"]);
-    assert!(states(&world).is_empty(), "the next receive need not wait for a lease");
 }
 
 #[test]
@@ -160,36 +128,6 @@ fn an_event_goes_on_without_a_register_that_fails() {
         let report = handle(&world, vec![waiting("a"), due("b")]);
         assert_eq!(outcomes(&report), ["waits", "invoked"], "{verb}");
         assert_eq!(report.entries[0].obstacle.is_some(), is_fault, "{verb}");
-    }
-}
-
-/// The calls before an invocation take their time, and an invocation that is cut off was accepted all the same.
-#[test]
-fn what_lambda_accepts_is_reported_as_done_however_slow_the_ledger_is() {
-    let closed =
-        json!({ "counts": { "since": start().timestamp_millis(), "invoked": 0, "failed": 0 } });
-    let circuit = json!({ "by": "", "patience_seconds": 0, "phase": { "closed": closed } });
-    for (claim, invoked) in [(700, 30), (2_900, 10)] {
-        let world = World::with_probes(
-            &circuit.to_string(),
-            &[
-                ("look up", Answer::Slow(700)),
-                ("circuit", Answer::Slow(700)),
-                ("claim", Answer::Slow(claim)),
-                ("release", Answer::Slow(700)),
-                ("mark", Answer::Slow(700)),
-                ("payload of", Answer::Slow(1_300)),
-            ],
-        );
-        let records = (0..40).map(|nth| due(&format!("<{nth}>"))).collect();
-        let report = handle_within(10, &world, records);
-        let kept = kept(&report);
-        let is_kept = |payload: &&String| kept.iter().any(|id| payload.contains(id));
-        let invocations = world.payloads();
-        assert_eq!(invocations.iter().find(is_kept), None, "accepted, and reported as failed");
-        assert_eq!((invocations.len(), kept.len()), (invoked, 40 - invoked));
-        let is_done = |known: &Known| known.claim.state == State::Done;
-        assert!(world.runs().values().all(is_done), "the others are free to be claimed");
     }
 }
 

@@ -12,11 +12,9 @@ use comeback_core::{
     time::later,
 };
 use comeback_flow::report::Obstacle;
-use wire::Request;
 
 use crate::{
-    services::{Answer, denied, throttled, unanswered},
-    table::Meddling,
+    services::{Answer, denied, unanswered},
     world::{
         TARGET, World, due, failed, handle, handle_within, key_of, outcomes, poison, start, waiting,
     },
@@ -121,42 +119,6 @@ fn a_function_gets_its_own_bytes_and_the_ledger_notes_the_attempt_under_the_retr
 }
 
 #[test]
-fn a_failure_whose_retry_was_accepted_is_done_although_its_own_item_is_held() {
-    let world = transparent(&[]);
-    handle(&world, vec![failed("a", 600)]);
-    // Its handler died before SQS has deleted the message, which comes back once the lease is over.
-    let known = world.run_of("a");
-    let token = Token { generation: 1, owner: "dead/0".to_owned() };
-    let state = State::Held { until: start() };
-    let over = Known { claim: Claim { token, state, ..known.claim.clone() }, ..known };
-    world.know(key_of("a"), over);
-    assert_eq!(outcomes(&handle(&world, vec![failed("a", 600)])), ["duplicate"]);
-    assert_eq!(world.invocations().len(), 1);
-    let children = |request: &Request| {
-        let Request::Siblings { key, only_children: true } = request else { return None };
-        Some(key.run.clone())
-    };
-    assert_eq!(world.calls(children), ["request of a"]);
-}
-
-#[test]
-fn a_handler_that_takes_over_keeps_the_call_of_the_one_that_died() {
-    let world = transparent(&[]);
-    world.know(key_of("a"), known(None, vec![dead()]));
-    assert_eq!(outcomes(&handle(&world, vec![failed("a", 600)])), ["invoked"]);
-    assert_eq!(calls(&world, "a"), ["dead/0", "the handler's/0"]);
-}
-
-#[test]
-fn what_was_written_just_before_a_look_up_is_found_nevertheless() {
-    let mut world = transparent(&[]);
-    note(&world, &key_of("a"), retried());
-    world.table.missed.push(key_of("a"));
-    assert_eq!(outcomes(&handle(&world, vec![failed("a", 600)])), ["invoked"]);
-    assert_eq!(noted(&world, "a", "retry-1").unwrap().metadata.attempt.get(), 2);
-}
-
-#[test]
 fn a_payload_that_looks_like_an_envelope_is_one_unless_there_is_a_note() {
     let metadata = RetryMetadata::first(start(), "of a stranger").to_json();
     let looks = format!(r#"{{"_retry_metadata":{metadata},"_original_payload":1.0}}"#);
@@ -183,49 +145,6 @@ fn what_is_sent_of_an_event_that_had_an_envelope_is_noted_under_the_payload_in_i
     assert_eq!(outcomes(&handle(&world, vec![record])), ["invoked"]);
     assert_eq!(world.payloads()[0], payload);
     assert_eq!(noted(&world, "a", "retry-1").unwrap().metadata.attempt.get(), 2);
-}
-
-#[test]
-fn a_function_that_fails_before_the_note_is_written_is_waited_for_and_nothing_is_counted() {
-    for page in [None, Some(1)] {
-        let mut world = transparent(&[]).with("REGISTER", "true");
-        world.table.page = page;
-        let alive =
-            call(start() - Duration::from_secs(61), later(start(), Duration::from_secs(20)), None);
-        begin(&world, "a", alive);
-        let report = handle(&world, vec![due("a"), due("b")]);
-        assert_eq!(outcomes(&report), ["waits", "invoked"]);
-        assert_eq!(world.visibility_calls()[0].1, [("handle of a".to_owned(), 20)]);
-        assert!(!world.runs().contains_key(&key_of("a")), "neither claimed nor listed");
-    }
-}
-
-#[test]
-fn the_call_of_a_handler_that_died_is_taken_for_the_records_own() {
-    let world = transparent(&[]);
-    begin(&world, "a", dead());
-    let report = handle(&world, vec![failed("a", 600)]);
-    assert_eq!(outcomes(&report), ["invoked"]);
-    assert_eq!(noted(&world, "a", "request of a").unwrap().metadata.attempt.get(), 1);
-    assert_eq!(noted(&world, "a", "request of a").unwrap().parent, None);
-    assert_eq!(noted(&world, "a", "retry-1").unwrap().metadata.attempt.get(), 2);
-    let taken = world.runs()[&key_of("a").sibling("the first")].calls[0].taken_by.clone();
-    assert_eq!(taken.as_deref(), Some("request of a"));
-}
-
-#[test]
-fn a_new_event_with_equal_bytes_pays_nothing_for_a_call_of_another_trace() {
-    for (root, attempt) in [("1-aaaa", 2), ("1-bbbb", 1)] {
-        let world = transparent(&[]);
-        begin(&world, "a", Call { root: Some(root.to_owned()), ..dead() });
-        let report = handle(&world, vec![traced(failed("a", 600), TRACE)]);
-        assert_eq!(outcomes(&report), ["invoked"]);
-        assert_eq!(
-            noted(&world, "a", "retry-1").unwrap().metadata.attempt.get(),
-            attempt,
-            "{root}"
-        );
-    }
 }
 
 #[test]
@@ -273,23 +192,6 @@ fn what_the_sdk_has_repeated_before_an_answer_is_open_for_records_of_the_same_tr
 }
 
 #[test]
-fn events_wait_if_the_ledger_cannot_be_read_or_calls_not_taken_and_no_attempt_is_lost() {
-    for part in ["look up", "recall", "take", "nothing"] {
-        let world = transparent(&[(part, throttled())]);
-        begin(&world, "a", dead());
-        let report = handle(&world, vec![failed("a", 600), poison("b")]);
-        let is_fault = part != "nothing";
-        let expected = if is_fault { "waits" } else { "invoked" };
-        assert_eq!(outcomes(&report), [expected, "unreadable"]);
-        assert_eq!(report.entries[0].obstacle, is_fault.then_some(Obstacle::Ledger));
-    }
-    // SQS deletes the message soon, so it is given up.
-    let world = transparent(&[("look up", throttled())]);
-    let report = handle(&world, vec![failed("a", 14 * 86_400)]);
-    assert_eq!(outcomes(&report), ["max_age_exceeded"]);
-}
-
-#[test]
 fn a_read_that_hangs_holds_up_no_message_of_another_function_for_long() {
     let world = transparent(&[("look up", Answer::Never)]);
     let other = || {
@@ -311,19 +213,6 @@ fn a_call_whose_taking_hangs_holds_up_no_message_whose_note_was_read() {
     let report = handle_within(10, &world, vec![failed("a", 600), failed("b", 600)]);
     assert_eq!(outcomes(&report), ["waits", "invoked"]);
     assert_eq!(report.entries[0].obstacle, Some(Obstacle::Ledger));
-}
-
-/// Otherwise the next failure with the same payload would wait for this handler, and then be taken for its retry.
-#[test]
-fn a_handler_that_loses_its_claim_takes_back_the_call_that_it_has_not_made() {
-    let (removed, late) = (("register", Meddling::Removed), ("register", Meddling::Late));
-    for meddling in [&[removed][..], &[removed, late]] {
-        let world = transparent(&[("payload of a", denied())]).with("REGISTER", "true");
-        world.table.meddling.borrow_mut().extend(meddling);
-        assert_eq!(outcomes(&handle(&world, vec![due("a")])), ["waits"]);
-        assert_eq!(calls(&world, "a"), [""; 0], "{meddling:?}");
-        assert_eq!(world.run_of("a").claim.state, State::Waiting, "{meddling:?}");
-    }
 }
 
 #[test]

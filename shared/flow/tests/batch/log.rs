@@ -10,7 +10,6 @@ use wire::Refusal;
 use crate::{
     lineage::{begin, call, of_run, transparent},
     services::{Answer, denied, refused, throttled},
-    table::Meddling,
     world::{World, due, failed, handle_within, poison, start, waiting},
 };
 
@@ -182,6 +181,7 @@ fn a_durable_function_s_execution_has_the_same_name_however_often_its_attempt_is
 
 #[test]
 fn each_turn_of_the_ledger_has_its_line() {
+    let taken_over = Refusal { found: Some(None), ..Refusal::default() };
     let world = World::with_ledger(&[
         ("claim request of slow", throttled()),
         ("claim request of closed", denied()),
@@ -189,11 +189,10 @@ fn each_turn_of_the_ledger_has_its_line() {
         ("mark request of forbidden", denied()),
         ("mark request of cut", Answer::Never),
         ("mark request of echoed", Answer::Repeated),
+        ("mark request of late", Answer::Refused(taken_over)),
         ("payload of kept", throttled()),
         ("release request of kept", denied()),
     ]);
-    let late = ("mark request of late", Meddling::Removed);
-    world.table.meddling.borrow_mut().push_back(late);
     let ids = ["slow", "closed", "noted", "forbidden", "cut", "echoed", "kept", "late", "twin"];
     let mut records = ids.map(due).to_vec();
     let mut twin = due("twin");

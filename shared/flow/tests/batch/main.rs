@@ -14,10 +14,9 @@ mod world;
 use std::time::Duration;
 
 use comeback_core::in_flight::IN_FLIGHT_MAX;
-use comeback_flow::report::Obstacle;
 use proptest::prelude::*;
-use services::{Answer, denied, refused, throttled};
-use wire::{Refusal, Request};
+use services::{Answer, denied, throttled};
+use wire::Request;
 use world::{
     QUEUE_URL, World, batch, due, failed, handle, handle_within, kept, message, outcomes, poison,
     waiting,
@@ -71,42 +70,6 @@ fn each_queue_has_calls_of_its_own() {
     let urls: Vec<_> = world.visibility_calls().iter().map(|(url, _)| url.clone()).collect();
     assert_eq!(urls.len(), 2);
     assert!(urls.contains(&QUEUE_URL.replace("retry", "other")));
-}
-
-#[test]
-fn every_fault_of_an_invocation_ends_in_its_outcome() {
-    let asked = Refusal { retry_after: Some(Duration::from_secs(77)), ..Refusal::default() };
-    let world = World::new(&[
-        ("letter of", Answer::Accepted),
-        ("payload of throttled", throttled()),
-        ("payload of asked", Answer::Refused(asked)),
-        ("payload of denied", denied()),
-        ("payload of large", refused("RequestTooLargeException", 413)),
-        ("payload of looped", refused("RecursiveInvocationException", 400)),
-    ]);
-    let records = ["throttled", "asked", "denied", "large", "looped", "good"].map(due).to_vec();
-    let report = handle(&world, records);
-    assert_eq!(
-        outcomes(&report),
-        ["waits", "waits", "waits", "payload_too_large", "recursion_stopped", "invoked"]
-    );
-    let obstacles: Vec<_> = report.entries.iter().map(|entry| entry.obstacle).collect();
-    let (throttled, configuration) = (Some(Obstacle::Throttled), Some(Obstacle::Configuration));
-    assert_eq!(obstacles, [throttled, throttled, configuration, None, None, None]);
-    let calls = world.visibility_calls();
-    let [(_, changes)] = &calls[..] else { panic!("expected one call, got {calls:?}") };
-    let waits: Vec<_> = changes.iter().map(|(_, seconds)| *seconds).collect();
-    assert!(waits[..2] == [1, 77] && (5..=10).contains(&waits[2]), "{waits:?}");
-}
-
-#[test]
-fn the_answer_is_in_time_even_if_every_endpoint_hangs() {
-    for seconds in [1, 3, 30, 900] {
-        let world = World::new(&[("", Answer::Never)]);
-        let report = handle_within(seconds, &world, vec![waiting("a"), due("b"), poison("c")]);
-        assert_eq!(outcomes(&report), ["not reached"; 3]);
-        assert_eq!(kept(&report), ["a", "b", "c"]);
-    }
 }
 
 #[test]

@@ -3,10 +3,15 @@
 use std::collections::BTreeMap;
 
 use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
-use comeback_flow::metrics;
+use comeback_flow::{metrics, report::Obstacle};
+use wire::Refusal;
 
-use super::*;
-use crate::world::{TARGET, start};
+use crate::{
+    services::{Answer, denied, throttled},
+    world::{
+        QUEUE_URL, TARGET, World, due, handle, kept, message, outcomes, poison, start, waiting,
+    },
+};
 
 const IMPORTS: &str = "arn:aws:sqs:us-east-1:123456789012:imports";
 const BOUND: &str = r#"{"retry":["orders","sqs:imports","sqs:others"]}"#;
@@ -76,27 +81,6 @@ fn every_fault_of_a_send_ends_in_its_outcome_and_touches_none_of_its_neighbours(
     let letter: BTreeMap<_, _> = letters[0][0].attributes.iter().cloned().collect();
     assert_eq!(letter["SourceQueueArn"], IMPORTS);
     assert_eq!(letter["OriginalAttributes"], r#"{"tenant":{"type":"String","value":"blue"}}"#);
-}
-
-#[test]
-fn a_message_with_which_sqs_refuses_all_ten_of_a_call_is_given_up_and_the_other_nine_go_back() {
-    let answers = [("letter of", Answer::Accepted), ("payload of bad", Answer::Spoils)];
-    let world = bound(World::new(&answers));
-    let mut records: Vec<_> = (0..9).map(|nth| moved(&format!("m{nth}"), 60)).collect();
-    records.insert(4, moved("bad", 60));
-    let report = handle(&world, records);
-    let mut expected = vec!["invoked"; 10];
-    expected[4] = "invoke_rejected";
-    assert_eq!(outcomes(&report), expected);
-    assert_eq!(world.letter_calls().len(), 1);
-}
-
-#[test]
-fn of_messages_that_sqs_refuses_together_each_ends_by_itself() {
-    let answers = [("letter of", Answer::Accepted), ("payload of bad", Answer::Spoils)];
-    let world = bound(World::new(&[&answers[..], &[("payload of hung", Answer::Never)]].concat()));
-    let report = handle(&world, ["a", "bad", "hung"].map(|id| moved(id, 60)).to_vec());
-    assert_eq!(outcomes(&report), ["invoked", "invoke_rejected", "not reached"]);
 }
 
 #[test]

@@ -79,14 +79,6 @@ fn a_long_wait_as_a_delay_sends_the_notice_again_and_never_the_record() {
 }
 
 #[test]
-fn a_notice_that_comes_twice_retries_its_event_once() {
-    let world = world(&[due("a")], &[]);
-    assert_eq!(outcomes(&handle(&world, vec![notice("a")])), ["invoked"]);
-    assert_eq!(outcomes(&handle(&world, vec![notice("a")])), ["duplicate"]);
-    assert_eq!(world.invocations().len(), 1);
-}
-
-#[test]
 fn every_fault_of_a_read_ends_in_its_outcome_and_touches_no_neighbour() {
     let mut records: Vec<_> =
         ["good", "throttled", "denied", "large", "other", "bare"].map(due).to_vec();
@@ -133,19 +125,6 @@ fn every_fault_of_a_read_ends_in_its_outcome_and_touches_no_neighbour() {
     {
         assert!(why.iter().any(|why| why.contains(part)), "{part}: {why:?}");
     }
-}
-
-#[test]
-fn a_record_that_cant_be_read_waits_until_sqs_would_delete_its_notice() {
-    let world = world(&[], &[("s3://", denied())]);
-    let sent = |days: u64| {
-        let mut notice = notice("a");
-        let sent_at = start() - Duration::from_secs(days * 24 * 3600);
-        notice.attributes.insert("SentTimestamp".into(), sent_at.timestamp_millis().to_string());
-        notice
-    };
-    assert_eq!(outcomes(&handle(&world, vec![sent(13)])), ["waits"]);
-    assert_eq!(outcomes(&handle(&world, vec![sent(14)])), ["unreadable"]);
 }
 
 #[test]
@@ -197,23 +176,6 @@ fn a_notice_of_several_objects_is_done_once_each_has_a_notice_of_its_own() {
         assert_eq!(sent, expected);
         assert!(names.iter().all(|it| *it == names[0]), "each has the attributes of the whole");
     }
-}
-
-#[test]
-fn each_object_of_a_notice_has_its_own_outcome_and_a_second_notice_retries_nothing_twice() {
-    let world = world(&[due("a"), waiting("b")], &[]);
-    let ids = ["a", "b", "gone"];
-    let all = || several("all", &ids.map(notice));
-    let mut came = Vec::new();
-    for _ in 0..2 {
-        assert_eq!(outcomes(&handle(&world, vec![all()])), ["split"]);
-        let sent = world.sent_again();
-        let each = ids.iter().zip(&sent).map(|(id, (body, _))| message(id, body)).collect();
-        came.push(outcomes(&handle(&world, each)));
-    }
-    assert_eq!(came[0], ["invoked", "waits", "record_gone"]);
-    assert_eq!(came[1], ["duplicate", "waits", "record_gone"]);
-    assert_eq!(world.invocations().len(), 1);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use comeback_core::claim::{Claim, State};
+use comeback_core::claim::State;
 use wire::{Found, Invoke, Refusal, Reply, Request};
 
 use crate::world::World;
@@ -151,22 +151,16 @@ impl World {
                 let request_id = format!("retry-{}", self.accepted.get());
                 Found::Accepted { request_id, unanswered: self.repeats }
             }
-            Request::Write(write) => {
-                self.table.meddle(&texts(request)[0], &write.key, self.claims().first());
-                match self.table.write(write) {
-                    Ok(()) if is_repeated => {
-                        return vec![Err(self.table.find_own(&write.key))].into();
-                    }
-                    Ok(()) => Found::Nothing,
-                    Err(refusal) => return vec![Err(refusal)].into(),
-                }
-            }
+            Request::Write(write) => match self.table.write(write, is_repeated) {
+                Ok(()) => Found::Nothing,
+                Err(refusal) => return vec![Err(refusal)].into(),
+            },
             Request::Note { key, known } => {
                 self.table.note(key, known);
                 Found::Nothing
             }
             Request::Take { key, call, run } => self.table.take(key, call, run),
-            Request::Siblings { key, only_children } => self.table.siblings(key, *only_children),
+            Request::Siblings { key, .. } => self.table.siblings(key),
             Request::LookUp { runs, targets } => self.table.look_up(runs, targets),
             Request::Exchange(exchange) => match self.table.exchange(exchange, is_repeated) {
                 Some(reply) => return reply,
@@ -180,14 +174,5 @@ impl World {
             | Request::Minutes { .. } => Found::Nothing,
         };
         Reply { entries, found }
-    }
-
-    /// The claims that the handler has tried to write.
-    fn claims(&self) -> Vec<Claim> {
-        let claim = |request: &Request| {
-            let Request::Write(write) = request else { return None };
-            write.next.clone().filter(|it| matches!(it.state, State::Held { .. }))
-        };
-        self.calls(claim)
     }
 }

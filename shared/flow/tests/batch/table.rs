@@ -2,24 +2,15 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
 };
 
 use comeback_core::{
-    claim::{Claim, is_same},
+    claim::is_same,
     lineage::{Key, Known, Siblings},
 };
 use comeback_flow::ports::{Entered, Stored};
 use wire::{Entry, Exchange, Found, More, Refusal, Reply, Write};
-
-/// What happens to an item behind the handler's back, just before it is written.
-#[derive(Clone, Copy, Debug)]
-pub enum Meddling {
-    /// Another program removes it.
-    Removed,
-    /// The handler's own claim takes effect late.
-    Late,
-}
 
 #[derive(Default)]
 pub struct Table {
@@ -27,31 +18,11 @@ pub struct Table {
     /// The register.
     pub listed: RefCell<BTreeMap<Key, Entry>>,
     pub circuits: RefCell<BTreeMap<String, Stored>>,
-    /// What happens before the next write with this text.
-    pub meddling: RefCell<VecDeque<(&'static str, Meddling)>>,
-    /// The runs that look-ups miss, because they were written just before.
-    pub missed: Vec<Key>,
-    /// How many items one read of siblings finds at the most.
-    pub page: Option<usize>,
 }
 
 impl Table {
-    /// Something happens to an item before a write with this text. `own` is the handler's claim.
-    pub fn meddle(&self, text: &str, key: &Key, own: Option<&Claim>) {
-        let is_next = |(part, _): &mut (&str, _)| text.contains(*part);
-        let (mut runs, next) =
-            (self.runs.borrow_mut(), self.meddling.borrow_mut().pop_front_if(is_next));
-        match (next, own) {
-            (Some((_, Meddling::Removed)), _) => drop(runs.remove(key)),
-            (Some((_, Meddling::Late)), Some(own)) => {
-                runs.insert(key.clone(), More::default().known(own.clone()));
-            }
-            (Some((_, Meddling::Late)) | None, _) => {}
-        }
-    }
-
-    /// Makes a write, if the claim is the one that was seen.
-    pub fn write(&self, write: &Write) -> Result<(), Refusal> {
+    /// Makes a write, if the claim is the one that was seen. If the SDK repeats it, it finds itself.
+    pub fn write(&self, write: &Write, is_repeated: bool) -> Result<(), Refusal> {
         let key = &write.key;
         let mut runs = self.runs.borrow_mut();
         let there = runs.get(key).cloned();
@@ -65,12 +36,7 @@ impl Table {
         let mut listed = self.listed.borrow_mut();
         listed.remove(key);
         listed.extend(write.waiting.clone().map(|entry| (key.clone(), entry)));
-        Ok(())
-    }
-
-    /// The SDK repeats a write that was made, and finds it.
-    pub fn find_own(&self, key: &Key) -> Refusal {
-        changed(self.runs.borrow().get(key).cloned())
+        if is_repeated { Err(changed(runs.get(key).cloned())) } else { Ok(()) }
     }
 
     pub fn note(&self, key: &Key, known: &Known) {
@@ -91,20 +57,18 @@ impl Table {
         Found::Taken(is_taken)
     }
 
-    pub fn siblings(&self, key: &Key, only_children: bool) -> Found {
-        let all = self.runs.borrow();
-        let all = all.iter().filter(|(it, _)| it.id == key.id);
-        let mut runs: Vec<_> = all.map(|(it, known)| (it.run.clone(), known.clone())).collect();
-        let page = self.page.filter(|page| !only_children && runs.len() > *page);
-        runs.truncate(page.unwrap_or(usize::MAX));
-        Found::Siblings(Siblings { runs, are_all: page.is_none() })
+    pub fn siblings(&self, key: &Key) -> Found {
+        let runs = self.runs.borrow();
+        let siblings = runs.iter().filter(|(it, _)| it.id == key.id);
+        let runs = siblings.map(|(it, known)| (it.run.clone(), known.clone())).collect();
+        Found::Siblings(Siblings { runs, are_all: true })
     }
 
     pub fn look_up(&self, runs: &[Key], targets: &[String]) -> Found {
         let (all, listed, circuits) =
             (self.runs.borrow(), self.listed.borrow(), self.circuits.borrow());
         let entered = |key: &Key| {
-            let known = all.get(key).filter(|_| !self.missed.contains(key))?.clone();
+            let known = all.get(key)?.clone();
             let delayed = listed.get(key).filter(|entry| entry.receipt_handle.is_none());
             Some((key.clone(), Entered { known, delayed_until: delayed.map(|entry| entry.due) }))
         };
