@@ -246,15 +246,18 @@ class UsageTest(unittest.TestCase):
             self.assertEqual(self.run_script("package", argument).returncode, 2, argument)
 
 
-# Answers like Cargo, and builds a program that prints its arguments.
+# Answers like Cargo, and builds a program that prints its arguments, and refuses those that are left out.
 CARGO = """#!/bin/sh
 case $1 in
 metadata) printf '{"target_directory":"%s"}' "$HOME/target" ;;
 build)
     printf '%s\\n' "$*" >"$HOME/built"
-    mkdir -p "$HOME/target/release"
-    printf '#!/bin/sh\\necho "$@"\\n' >"$HOME/target/release/comeback"
-    chmod +x "$HOME/target/release/comeback"
+    mkdir -p "$HOME/target/local"
+    case $* in
+    *--no-default-features) printf '#!/bin/sh\\n[ "$1" = demo ] && echo "$@"\\n' ;;
+    *) printf '#!/bin/sh\\necho "$@"\\n' ;;
+    esac >"$HOME/target/local/comeback"
+    chmod +x "$HOME/target/local/comeback"
     ;;
 esac
 """
@@ -403,21 +406,32 @@ class NeedsTest(unittest.TestCase):
 
 
 class RunTest(unittest.TestCase):
-    def test_a_program_gets_its_arguments_and_is_built_as_an_installation_builds_it(self) -> None:
-        for script in ("demo", "local"):
-            for arguments in ([], ["--binaries", "local"]):
-                with self.subTest(script=script, arguments=arguments), tempfile.TemporaryDirectory() as home:
-                    cargo = Path(home, "tools", "cargo")
-                    cargo.parent.mkdir()
-                    cargo.write_text(CARGO)
-                    cargo.chmod(0o755)
-                    answer = subprocess.run(
-                        [ROOT / "scripts" / script, *arguments],
-                        env={"HOME": home, "PATH": f"{cargo.parent}:{os.environ['PATH']}"},
-                        capture_output=True,
-                        text=True,
-                    )
-                    self.assertEqual((answer.returncode, answer.stdout), (0, " ".join([script, *arguments]) + "\n"))
-                    self.assertRegex(
-                        Path(home, "built").read_text(), "^build --locked .*--release --package comeback-cli$"
-                    )
+    def run_script(self, script: str, home: str, *arguments: str) -> str:
+        """Runs a script, and returns with which options it has built the program."""
+        answer = subprocess.run(
+            [ROOT / "scripts" / script, *arguments],
+            env={"HOME": home, "PATH": f"{home}/tools:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual((answer.returncode, answer.stdout), (0, " ".join([script, *arguments]) + "\n"), answer.stderr)
+        built = Path(home, "built").read_text()
+        self.assertRegex(built, "^build --locked .*--package comeback-cli --profile local")
+        return built.partition("--profile local")[2].strip()
+
+    def test_a_demo_is_built_alone_until_the_whole_program_is_there(self) -> None:
+        with tempfile.TemporaryDirectory() as home:
+            cargo = Path(home, "tools", "cargo")
+            cargo.parent.mkdir()
+            cargo.write_text(CARGO)
+            cargo.chmod(0o755)
+            alone = "--no-default-features"
+            for script, arguments, features in (
+                ("demo", (), alone),
+                ("demo", ("--binaries", "local"), alone),
+                ("local", ("--port", "0"), ""),
+                ("local", (), ""),
+                ("demo", (), ""),
+            ):
+                with self.subTest(script=script, arguments=arguments):
+                    self.assertEqual(self.run_script(script, home, *arguments), features)

@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{demo::args::DemoArgs, local::args::LocalArgs, operate::Operate};
+use crate::demo::args::DemoArgs;
+#[cfg(feature = "operate")]
+use crate::{local::args::LocalArgs, operate::Operate};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -42,6 +44,7 @@ pub enum Command {
     #[command(
         after_help = "Example: comeback local --set MAX_BACKOFF=10s --function orders=target/lambda/orders --queue imports=orders"
     )]
+    #[cfg(feature = "operate")]
     Local(LocalArgs),
     /// Watch events fail, wait, come back and succeed, or be given up.
     ///
@@ -51,8 +54,23 @@ pub enum Command {
     #[command(after_help = "Example: comeback demo --events 60 --outage 15")]
     Demo(DemoArgs),
     /// The commands for operators.
+    #[cfg(feature = "operate")]
     #[command(flatten)]
     Operate(Box<Operate>),
+    /// Any other command, which this build leaves out.
+    #[cfg(not(feature = "operate"))]
+    #[command(external_subcommand)]
+    Other(Vec<String>),
+}
+
+/// How to get a command that this build leaves out.
+#[cfg(not(feature = "operate"))]
+pub fn left_out(command: &[String]) -> String {
+    let name = command.first().map_or("", String::as_str);
+    format!(
+        "scripts/demo has built this program without the command {name}: scripts/local builds all of it, and \
+         `cargo install --locked --path scripts/comeback` installs it"
+    )
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use std::{io, path::PathBuf};
 use comeback_core::settings::BadSettings;
 use comeback_local_client::deploy::CallError;
 
+#[cfg(feature = "operate")]
+use crate::aws::connect::NoClients;
 use crate::{
     account::{fault::Fault, handlers::NoSystem},
-    aws::connect::NoClients,
     dynamodb::NoDatabase,
     functions::{BadFunctions, NoBinary},
     life::NoLife,
@@ -28,6 +29,7 @@ pub enum Failure {
     DynamoDb(#[from] NoDatabase),
     #[error("can't write {}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
+    #[cfg(feature = "operate")]
     #[error(transparent)]
     Clients(#[from] NoClients),
     #[error(transparent)]
@@ -54,16 +56,14 @@ impl Failure {
 
     /// All causes of the failure, if there are more than it says.
     pub fn causes(&self) -> Option<&str> {
-        let causes = if let Self::Clients(
+        #[cfg(feature = "operate")]
+        if let Self::Clients(
             NoClients::Credentials(causes) | NoClients::CredentialsOfProfile { causes, .. },
         ) = self
         {
-            Some(&**causes)
-        } else if let Self::Aws(fault) = self {
-            Some(&*fault.causes)
-        } else {
-            None
-        };
+            return Some(causes);
+        }
+        let causes = if let Self::Aws(fault) = self { Some(&*fault.causes) } else { None };
         causes.filter(|causes| !causes.is_empty())
     }
 }

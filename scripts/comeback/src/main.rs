@@ -5,28 +5,42 @@
 //! only observe: all their output comes from the local cloud's journal, the functions' logs and the queues. The retry
 //! handler and the example function are part of this program, so it needs no other file.
 //!
+//! Without the feature `operate`, only `demo` is there.
+//!
 //! Only this file reads the clock and the environment.
+
+#![cfg_attr(
+    not(feature = "operate"),
+    allow(dead_code, reason = "what commands share is used by those that are left out")
+)]
 
 mod account;
 mod activity;
 mod args;
+#[cfg(feature = "operate")]
 mod aws;
 mod demo;
 mod dynamodb;
 mod events_of_runs;
 mod failure;
+#[cfg(feature = "operate")]
 mod filter;
 mod functions;
+#[cfg(feature = "operate")]
 mod groups;
 mod life;
+#[cfg(feature = "operate")]
 mod local;
+#[cfg(feature = "operate")]
 mod log;
 mod notice;
+#[cfg(feature = "operate")]
 mod operate;
 mod paint;
 mod quantiles;
 mod shell;
 mod spelling;
+#[cfg(feature = "operate")]
 mod tables;
 mod text;
 mod typed;
@@ -105,8 +119,12 @@ fn start(args: &Args, shell: &Shell) -> Result<Outcome, Failure> {
 
 async fn run(args: &Args, shell: &Shell) -> Result<Outcome, Failure> {
     match &args.command {
+        #[cfg(not(feature = "operate"))]
+        Command::Other(command) => Err(args::left_out(command).into()),
+        #[cfg(feature = "operate")]
         Command::Local(args) => local::run(args, shell).await.map(|()| Outcome::Success),
         Command::Demo(args) => demo::run(args, shell).await,
+        #[cfg(feature = "operate")]
         Command::Operate(command) => operate::run(command, Args::command, shell).await,
     }
 }

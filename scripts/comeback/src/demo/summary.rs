@@ -148,10 +148,24 @@ fn succeeded(history: &History) -> Vec<Line> {
 pub fn next_steps(program: &str) -> Vec<Line> {
     let mut lines = vec![Line::default(), Line::of(Style::Strong, "What to try next:")];
     lines.extend(NEXT.iter().flat_map(|(arguments, what)| {
-        let command = Line::of(Style::Plain, format!("  {program} {arguments}"));
+        let command = Line::of(Style::Plain, format!("  {}", command(program, arguments)));
         [command, Line::of(Style::Faint, format!("      {what}"))]
     }));
     lines
+}
+
+/// How a command of the whole program is typed here. A build without it has the scripts that build it.
+fn command(program: &str, arguments: &str) -> String {
+    if cfg!(feature = "operate") {
+        return format!("{program} {arguments}");
+    }
+    let folder = program.strip_suffix("target/local/comeback").unwrap_or_default();
+    if arguments.starts_with("attach") {
+        return format!(
+            "cargo install --locked --path {folder}scripts/comeback, then comeback {arguments}"
+        );
+    }
+    format!("{folder}scripts/{arguments}")
 }
 
 fn lambda_alone(lost: &[&str]) -> Vec<Line> {
