@@ -87,8 +87,8 @@ promises! {
         CallsFit,
     }
     recalls::Recalls {
-        /// An event makes its own attempts, all of them: each failure continues the run of which it is, with its attempt,
-        /// age and id, unless nobody could know. What the ledger did not say is not guessed.
+        /// An event makes its own attempts, all of them: each failure continues the run of which it is, with its
+        /// attempt, age and id, unless nobody could know. What the ledger did not say is not guessed.
         RecallsTruly,
     }
     acts_in_time::ActsInTime {
@@ -156,7 +156,8 @@ promises! {
         PointsTruly,
     }
     reads_few::ReadsFew {
-        /// A record is read once in a batch, from a bucket that is listed, and with at most two others at the same time.
+        /// A record is read once in a batch, from a bucket that is listed, and with at most two others at the same
+        /// time.
         ReadsFew,
     }
     refused::Refused {

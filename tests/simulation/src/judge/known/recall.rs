@@ -517,7 +517,8 @@ impl Known {
         }
     }
 
-    /// The message that a handler is about to claim, if it reads all runs with its payload, whose calls may be answered.
+    /// The message that a handler is about to claim, if it reads all runs with its payload, whose calls may be
+    /// answered.
     pub fn compared_by(&self, run: u64, key: &Key) -> Option<Subject> {
         let batch = self.batch(run);
         let is_of = |message: &Delivery| {
