@@ -19,7 +19,7 @@ import sys
 import tomllib
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from email.message import Message
@@ -32,6 +32,7 @@ from botocore import xform_name
 from botocore.exceptions import ClientError
 from endpoints import ACCOUNT, PATIENCE_SECONDS, REGION, Endpoint
 from inputs import zipped
+from patterns import expanded
 from recorded import Cloud
 
 # Cases mostly wait, so more of them run at a time than there are cores.
@@ -96,17 +97,6 @@ def complaints(table: Mapping[str, Difference], found: Mapping[str, Difference])
         if place not in table or not difference.is_like(table[place])
     ]
     return unlisted + [f"in {TABLE.name}, but they agree: {place}" for place in table if place not in found]
-
-
-def expanded(pattern: str) -> Iterator[str]:
-    """All places that match a pattern: `a{b,c}` matches `ab` and `ac`."""
-    before, brace, rest = pattern.partition("{")
-    if not brace:
-        yield pattern
-        return
-    choices, _, after = rest.partition("}")
-    for choice in choices.split(","):
-        yield from expanded(before + choice + after)
 
 
 # Lists that SQS may return in any order, with the member to sort their items by.

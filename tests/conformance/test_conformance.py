@@ -3,7 +3,8 @@
 import unittest
 
 import models
-from conformance import Difference, complaints, expanded
+from conformance import Difference, complaints
+from patterns import expanded
 
 FOUND = Difference(local="400 InvalidAttributeValue Sender", moto='200 {"QueueUrl": "q"}')
 

@@ -29,9 +29,6 @@ ROLES = ("arn:aws:iam::111111111111:role/orders", "arn:aws:iam::111111111111:rol
 KEY = f"arn:aws:kms:{HOME}:key/11111111-2222-3333-4444-555555555555"
 LOG_GROUP = f"arn:aws:logs:{HOME}:log-group:/aws/lambda/orders:*"
 TOPIC = f"arn:aws:sns:{HOME}:alarms"
-RETRY_QUEUE = f"arn:aws:sqs:{HOME}:{{RetryQueue}}"
-DEAD_LETTER_QUEUE = f"arn:aws:sqs:{HOME}:{{DeadLetterQueue}}"
-HANDLER_ROLE = "arn:aws:iam::111111111111:role/{HandlerRole}"
 
 # The units of durations. Without one, they are in seconds.
 UNITS = {"": 1, "s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,15 @@ UNCOUNTED = {
 }
 
 # The defaults of properties that a template leaves out.
-DEFAULTS = {"Lambda::Function": {"TracingConfig.Mode = PassThrough"}, "Lambda::EventSourceMapping": {"Enabled = true"}}
+DEFAULTS = {
+    "Lambda::Function": {"TracingConfig.Mode = PassThrough"},
+    "Lambda::EventSourceMapping": {"Enabled = true"},
+    "SQS::Queue": {"SqsManagedSseEnabled = false"},
+    "S3::Bucket": {"BucketEncryption.ServerSideEncryptionConfiguration[].BucketKeyEnabled = false"},
+}
+
+# The ARN of a part, which the part's name says as well.
+ARN_OF_PART = re.compile(r"arn:aws:[a-z0-9]+:(?:us-east-1:111111111111|:111111111111|:):(?:[a-z-]+[:/])?(<[^>]+>)")
 
 
 @dataclass(frozen=True)
@@ -46,10 +55,16 @@ class System:
             lines |= {f"the {who}'s role: {fact}" for fact in self._permissions(who)}
         for which in ("retry queue", "dead-letter queue"):
             lines |= {f"the {which}'s policy: {fact}" for fact in self._queue_policy(which)}
+        lines |= {
+            f"the bucket's policy: {fact}" for each in self._of("S3::BucketPolicy") for fact in self._stated(each)
+        }
+        for role in self._others():
+            lines |= {f"the role {role}: {fact}" for fact in self._attached(role)}
         counts = Counter(each.type for each in self.resources if each.type not in UNCOUNTED)
         lines |= {f"makes {count} {kind}" for kind, count in counts.items()}
         # CDK's bucket tells each queue of the records of its function, SAM's tells its only queue of all.
-        return {self._with_parts_for_tokens(line).replace("async/<target>/", "async/") for line in lines}
+        lines = {self._with_parts_for_tokens(line).replace("async/<target>/", "async/") for line in lines}
+        return {ARN_OF_PART.sub(r"\1", line) for line in lines}
 
     def alarms(self) -> dict[str, dict[str, Any]]:
         """The properties of the alarms, by their sections in the runbook. Tokens are replaced by the names of parts."""
@@ -130,7 +145,7 @@ class System:
             # It may be a name or an ARN.
             names = sorted(name.rsplit(":", 1)[-1] for name in functions)
             yield f"records from {queue} may name {', '.join(names)}"
-        yield from (f"{name} = {_meaning(name, value)}" for name, value in said.items())
+        yield from (f"{name} = {_meaning(name, value)}" for name, value in said.items() if not _is_default(name, value))
 
     def _role(self, who: str) -> Resource | None:
         of_functions = [each.properties["Role"] for each in self._of("Lambda::Function")]
@@ -149,18 +164,31 @@ class System:
         yield from _permissions(role.properties["AssumeRolePolicyDocument"])
         yield f"bounded by {role.properties.get('PermissionsBoundary')}"
         yield from (f"managed policy {arn}" for arn in role.properties.get("ManagedPolicyArns", []))
-        inline = role.properties.get("Policies", [])
-        policies = [each.properties for kind in ("IAM::Policy", "IAM::ManagedPolicy") for each in self._of(kind)]
-        attached = [each for each in policies if role.token in each.get("Roles", [])]
-        for policy in [*inline, *attached]:
+        for policy in role.properties.get("Policies", []):
             yield from _permissions(policy["PolicyDocument"])
+        yield from self._attached(role.token)
+
+    def _policies(self) -> Iterator[dict[str, Any]]:
+        return (each.properties for kind in ("IAM::Policy", "IAM::ManagedPolicy") for each in self._of(kind))
+
+    def _attached(self, role: str) -> Iterator[str]:
+        for policy in self._policies():
+            if role in policy.get("Roles", []):
+                yield from _permissions(policy["PolicyDocument"])
+
+    def _others(self) -> set[str]:
+        """The names of roles that are none of the template's, and get permissions here."""
+        return {role for policy in self._policies() for role in policy.get("Roles", []) if "{" not in role}
 
     def _queue_policy(self, which: str) -> Iterator[str]:
         queue = self._parts()[which]
         for each in self._of("SQS::QueuePolicy"):
             if any(url.endswith(queue.token) for url in each.properties["Queues"]):
-                # Named first, so that the order of principals doesn't depend on logical ids.
-                yield from _permissions(self._named(each)["PolicyDocument"])
+                yield from self._stated(each)
+
+    def _stated(self, policy: Resource) -> Iterator[str]:
+        # Named first, so that the order of principals doesn't depend on logical ids.
+        return _permissions(self._named(policy)["PolicyDocument"])
 
     def _of(self, kind: str) -> Iterator[Resource]:
         return (each for each in self.resources if each.type == kind)
@@ -173,8 +201,13 @@ class System:
 
 
 def _facts_of(resource: Resource) -> Iterator[str]:
-    yield f"DeletionPolicy = {resource.at_deletion}"
-    yield f"UpdateReplacePolicy = {resource.at_replacement}"
+    for policy, value in {
+        "DeletionPolicy": resource.at_deletion,
+        "UpdateReplacePolicy": resource.at_replacement,
+    }.items():
+        # That is the default.
+        if value != "Delete":
+            yield f"{policy} = {value}"
     incidental = INCIDENTAL.get(resource.type, set())
     defaults = DEFAULTS.get(resource.type, set())
     said = {name: value for name, value in resource.properties.items() if name not in incidental | {"Tags"}}
@@ -206,23 +239,33 @@ def _leaves(value: Any, path: str = "") -> Iterator[str]:
             yield f"{path} = {value}"
 
 
+LEAVES_OUT, OF_A_SERVICE = "ArnNotEquals aws:PrincipalArn", "BoolIfExists aws:PrincipalIsAWSService"
+
+
 def _permissions(document: dict[str, Any]) -> Iterator[str]:
     """Each permission or denial of a policy, whatever the grouping into statements."""
     for statement in listed(document["Statement"]):
-        condition = {
-            operator: {key: sorted(set(listed(values))) for key, values in keys.items()}
-            for operator, keys in statement.get("Condition", {}).items()
-        }
+        condition = _condition(statement.get("Condition", {}))
         known = {"Sid", "Effect", "Principal", "Action", "Resource", "Condition"}
         if unknown := statement.keys() - known:
             raise NotImplementedError(f"{sorted(unknown)} of a statement")
         for principal in _principals(statement.get("Principal")):
             for action in listed(statement["Action"]):
                 for resource in listed(statement.get("Resource", [""])):
-                    words = [statement["Effect"], principal, action, resource]
-                    if condition:
-                        words.append(f"if {json.dumps(condition, sort_keys=True)}")
+                    words = [statement["Effect"], principal, action, resource, condition]
                     yield " ".join(word for word in words if word)
+
+
+def _condition(condition: dict[str, Any]) -> str:
+    """A condition in words. One has words of its own: that of all denials that leave somebody out."""
+    said = {
+        f"{operator} {key}": ", ".join(sorted(set(map(str, listed(values)))))
+        for operator, keys in condition.items()
+        for key, values in keys.items()
+    }
+    if said.keys() == {LEAVES_OUT, OF_A_SERVICE} and said[OF_A_SERVICE] == "false":
+        return f"but for {said[LEAVES_OUT]} and AWS's services"
+    return f"if {' and '.join(f'{key} {values}' for key, values in sorted(said.items()))}" if said else ""
 
 
 def _principals(principal: Any) -> list[str]:
@@ -237,6 +280,12 @@ def _principals(principal: Any) -> list[str]:
 
 SETTINGS = json.loads((sam.INFRA / "cdk/contract/settings.json").read_text())
 DURATIONS = {name for name, it in SETTINGS.items() if it["type"] == "duration"}
+
+
+def _is_default(variable: str, value: str) -> bool:
+    """Whether the handler would take the same value, if it had none."""
+    default = SETTINGS.get(variable, {}).get("default")
+    return default is not None and _meaning(variable, value) == _meaning(variable, str(default))
 
 
 def _meaning(variable: str, value: str) -> str:

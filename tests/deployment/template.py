@@ -5,6 +5,7 @@ Account, region and partition are the same in all templates. So an ARN is the sa
 from a resource or joins it from parts.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,10 +95,15 @@ class Template:
                 )
 
     def refusals(self) -> list[str]:
-        """Why CloudFormation would refuse the parameters: the descriptions of the assertions that fail."""
+        """Why CloudFormation would refuse the parameters: what these must be, and the assertions that fail."""
+        wrong = [
+            f"{name} {declaration['ConstraintDescription']}"
+            for name, declaration in self.document.get("Parameters", {}).items()
+            if not _takes(declaration, self.parameters.get(name, declaration.get("Default", "")))
+        ]
         applying = (each for each in self.document.get("Rules", {}).values() if self._work_out(each["RuleCondition"]))
         assertions = (assertion for rule in applying for assertion in rule["Assertions"])
-        return [each["AssertDescription"] for each in assertions if not self._work_out(each["Assert"])]
+        return wrong + [each["AssertDescription"] for each in assertions if not self._work_out(each["Assert"])]
 
     def output(self, name: str) -> Any:
         return self._work_out(self.document["Outputs"][name]["Value"])
@@ -211,6 +217,16 @@ def _parameter(declaration: Mapping[str, Any], value: Any) -> str | Sequence[str
     if declaration["Type"] in ("CommaDelimitedList", "List<String>"):
         return [part.strip() for part in str(value).split(",")]
     return str(value)
+
+
+def _takes(declaration: Mapping[str, Any], value: Any) -> bool:
+    """Whether a parameter takes a value. Each item of a list must match a pattern."""
+    values = _parameter(declaration, value)
+    matches = (re.fullmatch(declaration.get("AllowedPattern", ".*"), each, re.DOTALL) for each in listed(values))
+    is_in = str(value) in map(str, declaration.get("AllowedValues", [value]))
+    least, most = declaration.get("MinValue", "-inf"), declaration.get("MaxValue", "inf")
+    is_number = declaration["Type"] == "Number"
+    return all(matches) and is_in and (not is_number or float(least) <= float(value) <= float(most))
 
 
 class _Loader(yaml.SafeLoader):

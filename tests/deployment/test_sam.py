@@ -13,17 +13,13 @@ from typing import Any
 import sam
 from sam import (
     ALARMS,
-    DEAD_LETTER_QUEUE,
     EXAMPLE,
-    HANDLER_ROLE,
     HOME,
     INFRA,
     INVOICES,
     KEY,
-    LOG_GROUP,
     NEEDED,
     ORDERS,
-    RETRY_QUEUE,
     ROLES,
     SYSTEM,
     TARGET_ALARMS,
@@ -37,117 +33,6 @@ from sam import (
 from template import Resource, listed, read
 
 ORDER = runpy.run_path(str(INFRA / "example/orders/app.py"))
-
-
-class ClosureTest(unittest.TestCase):
-    """The queues' policies hold whatever other permissions exist in the account."""
-
-    RECEIVE = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:PurgeQueue")
-    LOOK = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
-    MOVE = ("sqs:StartMessageMoveTask", "sqs:CancelMessageMoveTask")
-    OPERATORS = ("arn:aws:iam::111111111111:user/operator", "arn:aws:iam::111111111111:role/on-call-*")
-    ALWAYS = {
-        "sqs:*": {"Bool": {"aws:SecureTransport": "false"}},
-        "sqs:DeleteQueue": {"ForAllValues:StringNotEquals": {"aws:CalledVia": "cloudformation.amazonaws.com"}},
-    }
-
-    @staticmethod
-    def unless(*principals: str) -> dict[str, Any]:
-        """The condition that denies everyone except some principals."""
-        return {
-            "ArnNotEquals": {"aws:PrincipalArn": list(principals)},
-            "BoolIfExists": {"aws:PrincipalIsAWSService": "false"},
-        }
-
-    def denials(self, queue: str, **parameters: str) -> dict[str, Any]:
-        """The denials in a queue's policy and their conditions, in a system with these parameters."""
-        policy = system(**parameters)[f"{queue}Policy"].properties
-        self.assertEqual(policy["Queues"], [f"https://sqs.us-east-1.amazonaws.com/111111111111/{{{queue}}}"])
-        denied = {}
-        for statement in policy["PolicyDocument"]["Statement"]:
-            self.assertEqual((statement["Effect"], statement["Principal"]), ("Deny", "*"))
-            self.assertEqual(statement["Resource"], f"arn:aws:sqs:{HOME}:{{{queue}}}")
-            condition = statement["Condition"]
-            if named := condition.get("ArnNotEquals"):
-                named["aws:PrincipalArn"] = listed(named["aws:PrincipalArn"])
-            denied |= dict.fromkeys(listed(statement["Action"]), condition)
-        return denied
-
-    def closed(self, senders: Any, receivers: Any, *receiver_only: str) -> dict[str, Any]:
-        return self.ALWAYS | {"sqs:SendMessage": senders} | dict.fromkeys(receiver_only, receivers)
-
-    def test_only_those_whose_part_it_is_send_and_receive(self) -> None:
-        """The principals that are named in a policy have no permission by that. The examples have both kinds."""
-        operators, redrivers = self.OPERATORS
-        handler = self.unless(HANDLER_ROLE)
-        for parameters, senders, changers, receivers, movers in (
-            ({}, ROLES, (), handler, handler),
-            ({"RedrivePrincipals": redrivers}, (*ROLES, redrivers), (), *[self.unless(redrivers)] * 2),
-            ({"OperatorPrincipals": operators}, ROLES, (operators,), self.unless(operators), handler),
-        ):
-            with self.subTest(parameters):
-                self.assertEqual(
-                    self.denials("RetryQueue", **parameters),
-                    self.closed(self.unless(HANDLER_ROLE, *senders), handler, *self.RECEIVE)
-                    | {"sqs:ChangeMessageVisibility": self.unless(HANDLER_ROLE, *changers)},
-                )
-                self.assertEqual(
-                    self.denials("DeadLetterQueue", **parameters),
-                    self.closed(handler, movers, *self.RECEIVE, *self.MOVE) | dict.fromkeys(self.LOOK, receivers),
-                )
-
-    def test_deletion_protection_can_be_turned_off(self) -> None:
-        for queue in ("RetryQueue", "DeadLetterQueue"):
-            self.assertNotIn("sqs:DeleteQueue", self.denials(queue, DeletionProtection="false"))
-
-
-class RoleTest(unittest.TestCase):
-    """The handler's permissions with a ledger. test_parity.py has those without, and those of the other options."""
-
-    def may(self, **parameters: str) -> dict[str, set[str]]:
-        role = system(**parameters)["HandlerRole"].properties
-        self.assertEqual(role.keys(), {"AssumeRolePolicyDocument", "Policies"})
-        (policy,) = role["Policies"]
-        allowed: dict[str, set[str]] = {}
-        for statement in policy["PolicyDocument"]["Statement"]:
-            self.assertEqual(statement.keys(), {"Effect", "Action", "Resource"})
-            self.assertEqual(statement["Effect"], "Allow")
-            for action in listed(statement["Action"]):
-                allowed.setdefault(action, set()).update(listed(statement["Resource"]))
-        return allowed
-
-    def test_of_a_ledger_with_a_register_and_probes(self) -> None:
-        table = f"arn:aws:dynamodb:{HOME}:table/{{LedgerTable}}"
-        metrics = {"cloudwatch:GetMetricData": {"*"}}
-        query = {"dynamodb:Query": {table, f"{table}/index/waiting"}}
-        on_table = [f"dynamodb:{action}" for action in ("UpdateItem", "DeleteItem", "BatchGetItem", "Query")]
-        ledger = self.may() | dict.fromkeys(on_table, {table})
-        for options, more in (
-            ({}, {}),
-            ({"Transparent": "true"}, {}),
-            ({"Register": "true"}, {}),
-            ({"Probe": "true"}, metrics),
-            ({"Register": "true", "Probe": "true"}, metrics | query),
-        ):
-            with self.subTest(options):
-                self.assertEqual(self.may(Ledger="true", **options), ledger | more)
-
-
-class OperatorTest(unittest.TestCase):
-    def test_readers_may_read_the_logs_of_functions(self) -> None:
-        made = system(OperatorPrincipals=ROLES[0], TargetLogGroups=LOG_GROUP)
-        statements = made["ReadPolicy"].properties["PolicyDocument"]["Statement"]
-        (of_logs,) = (each for each in statements if "logs:StartQuery" in listed(each["Action"]))
-        self.assertIn(LOG_GROUP, of_logs["Resource"])
-
-    def test_roles_get_both_and_must_be_operators(self) -> None:
-        template = system_template(OperatorPrincipals=ROLES[0], OperatorRoles="orders,on-call")
-        for name in ("ReadPolicy", "OperatePolicy"):
-            self.assertEqual(resources(template)[name].properties["Roles"], ["orders", "on-call"])
-        self.assertEqual(template.refusals(), [])
-        self.assertNotIn("Roles", system(OperatorPrincipals=ROLES[0])["ReadPolicy"].properties)
-        refusals = system_template(OperatorRoles="orders").refusals()
-        self.assertEqual(refusals, ["OperatorPrincipals must have the ARNs of OperatorRoles"])
 
 
 class OptionTest(unittest.TestCase):
@@ -168,12 +53,13 @@ class OptionTest(unittest.TestCase):
     def variables(made: Mapping[str, Resource]) -> dict[str, str]:
         return made["Handler"].properties["Environment"]["Variables"]
 
-    def test_register_probe_and_transparent_need_a_ledger(self) -> None:
-        for parameter in ("Register", "Probe", "Transparent"):
-            self.assertEqual(system_template(Ledger="true", **{parameter: "true"}).refusals(), [])
-            refusals = system_template(**{parameter: "true"}).refusals()
-            self.assertEqual(refusals, [f"Ledger must be true if {parameter} is"])
-        self.assertEqual(system_template().refusals(), [])
+    def test_roles_get_what_operators_need_and_must_be_operators(self) -> None:
+        made = system(OperatorPrincipals=ROLES[0], OperatorRoles="orders,on-call")
+        for name in ("ReadPolicy", "OperatePolicy"):
+            self.assertEqual(made[name].properties["Roles"], ["orders", "on-call"])
+        self.assertNotIn("Roles", system(OperatorPrincipals=ROLES[0])["ReadPolicy"].properties)
+        refusals = system_template(OperatorRoles="orders").refusals()
+        self.assertEqual(refusals, ["OperatorPrincipals must have the ARNs of OperatorRoles"])
 
     def test_queues_of_ones_own_are_named_beside_the_retry_queue(self) -> None:
         own = {"retry-orders": ["orders"], "retry-others": ["invoices", "mails"]}
@@ -209,38 +95,6 @@ class OptionTest(unittest.TestCase):
         bound = self.variables(system(SourceQueues=queue, QueueTargets='{"retry-others":["mails"]}'))
         self.assertEqual(json.loads(bound["QUEUE_TARGETS"])["{RetryQueue}"], [ORDERS, INVOICES, queue])
 
-    def test_pollers_replace_the_maximum_of_concurrent_batches(self) -> None:
-        mapping = system(MaxPollers="9")["HandlerRetry"].properties
-        self.assertEqual(mapping["ProvisionedPollerConfig"], {"MinimumPollers": "2", "MaximumPollers": "9"})
-        self.assertNotIn("ScalingConfig", mapping)
-
-    def test_the_handler_runs_in_a_vpc_and_its_code_is_signed(self) -> None:
-        signing = f"arn:aws:lambda:{HOME}:code-signing-config:csc-0123456789abcdef0"
-        subnets, groups = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"], ["sg-0a1b2c3d"]
-        parameters = {"SubnetIds": ",".join(subnets), "CodeSigningConfigArn": signing}
-        made = system(**parameters, SecurityGroupIds=groups[0])
-        handler = made["Handler"].properties
-        self.assertEqual(handler["VpcConfig"], {"SubnetIds": subnets, "SecurityGroupIds": groups})
-        self.assertEqual(handler["CodeSigningConfigArn"], signing)
-        self.assertIn("ec2:CreateNetworkInterface", json.dumps(made["HandlerRole"].properties["Policies"]))
-        self.assertFalse({"VpcConfig", "CodeSigningConfigArn"} & system()["Handler"].properties.keys())
-        self.assertEqual(len(system_template(**parameters).refusals()), 1)
-        self.assertEqual(system_template(**parameters, SecurityGroupIds=groups[0]).refusals(), [])
-
-    def test_the_handler_sends_dead_letters_to_a_central_queue(self) -> None:
-        central = "arn:aws:sqs:us-east-1:222222222222:letters"
-        made = system(CentralDeadLetterQueueArn=central, CentralKeyArn=KEY)
-        url = "https://sqs.us-east-1.amazonaws.com/222222222222/letters"
-        self.assertEqual(self.variables(made)["DEAD_LETTER_QUEUE_URL"], url)
-        self.assertEqual(made["RetryQueue"].properties["RedrivePolicy"]["deadLetterTargetArn"], DEAD_LETTER_QUEUE)
-        (policy,) = made["HandlerRole"].properties["Policies"]
-        sent_to = {
-            each["Resource"]
-            for each in policy["PolicyDocument"]["Statement"]
-            if {"sqs:SendMessage", "kms:GenerateDataKey"} & set(listed(each["Action"]))
-        }
-        self.assertEqual(sent_to, {RETRY_QUEUE, central, KEY})
-
     def test_the_dashboard_shows_what_a_ledger_costs_and_leaves_placeholders_to_cloudwatch(self) -> None:
         for ledger in ("true", "false"):
             body = system(Dashboard="true", Ledger=ledger)["Overview"].properties["DashboardBody"]
@@ -275,39 +129,6 @@ class RecordsTest(unittest.TestCase):
         allowed = [each for each in document["Statement"] if each["Effect"] == "Allow"]
         return [each for each in allowed if listed(each["Action"])[0].startswith(service)]
 
-    def test_a_bucket_is_closed_encrypted_and_outlasts_its_events(self) -> None:
-        made = system(
-            Records="true", KeyArn=KEY, OperatorPrincipals=self.OPERATOR, RedrivePrincipals=self.REDRIVER, MaxAge="5d"
-        )
-        bucket = made["RecordsBucket"]
-        self.assertEqual((bucket.at_deletion, bucket.at_replacement), ("Retain", "Retain"))
-        self.assertEqual(f"arn:aws:s3:::{bucket.properties['BucketName']}", self.ARN)
-        self.assertEqual(
-            bucket.properties["BucketEncryption"]["ServerSideEncryptionConfiguration"],
-            [
-                {
-                    "ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY},
-                    "BucketKeyEnabled": True,
-                }
-            ],
-        )
-        self.assertEqual(set(bucket.properties["PublicAccessBlockConfiguration"].values()), {True})
-        (rule,) = bucket.properties["LifecycleConfiguration"]["Rules"]
-        days = {"Prefix": self.PREFIX, "ExpirationInDays": "380"}
-        self.assertEqual({name: rule[name] for name in days}, days)
-        abort = rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"]
-        self.assertEqual(abort, self.CONTRACT["abort_days"])
-        tls, put, get = made["RecordsBucketPolicy"].properties["PolicyDocument"]["Statement"]
-        self.assertEqual({each["Effect"] for each in (tls, put, get)}, {"Deny"})
-        self.assertEqual((tls["Action"], tls["Condition"]), ("s3:*", {"Bool": {"aws:SecureTransport": "false"}}))
-        self.assertEqual(tls["Resource"], ["arn:aws:s3:::{RecordsBucket}", "arn:aws:s3:::{RecordsBucket}/*"])
-        for closed, part, others in (
-            (put, "function", list(ROLES)),
-            (get, "handler", [HANDLER_ROLE, self.REDRIVER, self.OPERATOR]),
-        ):
-            self.assertLessEqual(set(self.CONTRACT[part]["objects"]), set(listed(closed["Action"])))
-            self.assertEqual(closed["Condition"], ClosureTest.unless(*others))
-
     def test_the_days_that_are_the_default_outlast_any_event(self) -> None:
         parameters = sam.parameters_of(SYSTEM)["RecordsDays"]
         # Dead letters are kept for 14 days.
@@ -318,63 +139,11 @@ class RecordsTest(unittest.TestCase):
         ]
         self.assertEqual([parameters["Default"], parameters["MinValue"]], enough)
 
-    def test_the_bucket_tells_the_retry_queue_whose_policy_comes_first(self) -> None:
-        made = system(Records="true")
-        (notification,) = made["RecordsBucket"].properties["NotificationConfiguration"]["QueueConfigurations"]
-        (rule,) = notification["Filter"]["S3Key"]["Rules"]
-        self.assertEqual((notification["Event"], notification["Queue"]), (self.CONTRACT["event"], RETRY_QUEUE))
-        self.assertEqual(rule, {"Name": "prefix", "Value": self.PREFIX})
+    def test_the_buckets_name_is_known_before_it_is_made_after_the_policy_that_names_it(self) -> None:
+        name = system(Records="true")["RecordsBucket"].properties["BucketName"]
+        # It is made of the stack's id.
+        self.assertEqual(name, "comeback-records-11111111-2222-3333-4444-555555555555")
         self.assertEqual(read(SYSTEM)["Resources"]["RecordsBucket"]["DependsOn"], "RetryQueuePolicy")
-        (may,) = self.allowed(made, "RetryQueuePolicy", "sqs:")
-        self.assertEqual((may["Principal"], may["Action"]), ({"Service": "s3.amazonaws.com"}, "sqs:SendMessage"))
-        self.assertEqual(
-            may["Condition"],
-            {"ArnEquals": {"aws:SourceArn": [self.ARN]}, "StringEquals": {"aws:SourceAccount": "111111111111"}},
-        )
-
-    def test_the_handler_and_operators_read_records_and_nothing_else(self) -> None:
-        mine = "arn:aws:s3:::mine"
-        for parameters, names, arns in (
-            ({"Records": "true"}, "{RecordsBucket}", [self.ARN]),
-            ({"RecordsBucketName": "mine"}, "mine", [mine]),
-            ({"Records": "true", "RecordsBucketName": "mine"}, "{RecordsBucket},mine", [self.ARN, mine]),
-        ):
-            with self.subTest(parameters):
-                made = system(**parameters, RecordsKeyArn=KEY, OperatorPrincipals=self.OPERATOR)
-                self.assertEqual(OptionTest.variables(made)["RECORD_BUCKETS"], names)
-                get, list_ = self.allowed(made, "HandlerRole")
-                self.assertEqual(get["Resource"], [f"{arn}/{self.PREFIX}*" for arn in arns])
-                self.assertEqual(listed(get["Action"]), self.CONTRACT["handler"]["objects"])
-                self.assertEqual((list_["Action"], list_["Resource"]), ("s3:ListBucket", arns))
-                self.assertEqual([each["Resource"] for each in self.allowed(made, "OperatePolicy")], [get["Resource"]])
-                for policy in ("HandlerRole", "OperatePolicy"):
-                    self.assertEqual([each["Action"] for each in self.allowed(made, policy, "kms:")], ["kms:Decrypt"])
-                (queue,) = self.allowed(made, "RetryQueuePolicy", "sqs:")
-                self.assertEqual(queue["Condition"]["ArnEquals"]["aws:SourceArn"], arns)
-                self.assertEqual("RecordsBucket" in made, "Records" in parameters)
-
-    def test_records_need_functions_and_a_key_of_a_bucket_its_name(self) -> None:
-        queue = {"TargetFunctions": "", "SourceQueues": f"arn:aws:sqs:{HOME}:imports"}
-        for parameters, refusals in (
-            ({"Records": "true"}, []),
-            ({"RecordsBucketName": "mine", "RecordsKeyArn": KEY}, []),
-            (
-                {"Records": "true"} | queue,
-                ["TargetFunctions must be given if Records is true, because queues have no failure records"],
-            ),
-            (
-                {"Records": "true", "RecordsKeyArn": KEY},
-                ["RecordsBucketName must be given if RecordsKeyArn is. The key of Records is KeyArn"],
-            ),
-        ):
-            self.assertEqual(system_template(**parameters).refusals(), refusals)
-
-    def test_without_a_bucket_nothing_is_of_s3(self) -> None:
-        made = system(OperatorPrincipals=self.OPERATOR)
-        self.assertEqual(OptionTest.variables(made)["RECORD_BUCKETS"], "")
-        policies = ("HandlerRole", "ReadPolicy", "OperatePolicy")
-        self.assertEqual([self.allowed(made, name) for name in policies], [[], [], []])
-        self.assertEqual(self.allowed(made, "RetryQueuePolicy", "sqs:"), [])
 
     def test_the_example_puts_records_into_the_bucket_of_its_account(self) -> None:
         made = resources(sam.transformed(WITH_RECORDS))

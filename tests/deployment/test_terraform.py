@@ -1,6 +1,7 @@
 """Checks infra/terraform with Terraform: its format, its types, and its tests with a mocked provider.
 
-deployed.py applies the complete example. Without Terraform, all of this is left out.
+test_parity.py compares what the module makes, and test_refusals.py what it refuses. deployed.py applies the complete
+example. Without Terraform, all of this is left out.
 """
 
 import os
@@ -13,7 +14,7 @@ import unittest
 from pathlib import Path
 
 import commands
-import terraform_refusals as refusals
+from terraform import PROVIDER
 
 sys.path.append(str(commands.ROOT / "infra/release"))
 
@@ -21,16 +22,6 @@ import archives
 
 PLUGINS = commands.terraform_plugins()
 
-# Needs no account, if nothing is read from AWS.
-PROVIDER = """
-provider "aws" {
-  region                      = "us-east-1"
-  access_key                  = "none"
-  secret_key                  = "none"
-  skip_credentials_validation = true
-  skip_requesting_account_id  = true
-}
-"""
 PLANNED = """
 resource "aws_sqs_queue" "imports" {
   name = "imports"
@@ -126,16 +117,3 @@ class TerraformTest(unittest.TestCase):
             sorted(re.findall(r'\+ filename += ".*/(.*/.*)"', said)),
             ["handler/arm64.zip", "handler/x86_64.zip", "terraform/README.md"],
         )
-
-    def test_each_input_that_is_refused_is_named(self) -> None:
-        (self.module / "targets_override.tf").write_text(refusals.TARGETS)
-        folder = self.module.parents[1] / "planned"
-        folder.mkdir()
-        (folder / "provider.tf").write_text(PROVIDER)
-        for refused, accepted in ((refusals.BY_VARIABLES, []), (refusals.WHEN_PLANNED, refusals.ACCEPTED)):
-            inputs = [*(inputs for inputs, _ in refused), *accepted]
-            (folder / "main.tf.json").write_text(refusals.code(inputs))
-            self.terraform(folder, "init", *(PLUGINS or []))
-            errors = refusals.errors(self.terraform(folder, "plan", "-json", fails=True))
-            texts = [text for _, text in refused]
-            self.assertCountEqual([next((text for text in texts if text in error), error) for error in errors], texts)
