@@ -1,4 +1,5 @@
-"""Rehearses incidents: each sets off its alarms and no others, and a day without an incident sets off none.
+"""Rehearses the incidents of incidents.toml: each sets off its alarms and no others, and a day without an incident sets
+off none.
 
 The alarms are those of the synthesized templates, CDK's and SAM's. The handler's metrics come from the real handler,
 which runs against endpoints that refuse what the incident refuses, or from its code in a day of the simulation. AWS's
@@ -10,8 +11,9 @@ import functools
 import json
 import subprocess
 import tempfile
+import tomllib
 import unittest
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,6 @@ DAY = 24 * HOUR
 METRIC_FILTER = EXAMPLES["CDK"].metric_filter()
 BY_DEFAULT = {who: system.alarms() for who, system in EXAMPLES.items()}
 EVERYTHING = {who: system.alarms() for who, system in HARDENED.items()}
-
-Points = Iterable[Point]
 
 
 def says(log: Iterable[dict[str, Any]], *times: int) -> Iterator[Point]:
@@ -50,29 +50,6 @@ def aws(namespace: str, name: str, value: float, times: Iterable[int], of: str =
     """A metric of AWS. By default it is one of the retry queue, the handler, or its log."""
     dimension, default = OF[namespace]
     return (Point(at, namespace, name, {dimension: of or default}, (value,)) for at in times)
-
-
-def invoked(times: Iterable[int], failing: int = 0) -> list[Point]:
-    """The handler runs three times at each time, and this many of the runs fail."""
-    return [*aws("AWS/Lambda", "Invocations", 3, times), *aws("AWS/Lambda", "Errors", failing, times)]
-
-
-def arriving(log: Iterable[dict[str, Any]], *times: int) -> Iterator[Point]:
-    """This log arrives in CloudWatch, with Lambda's own lines around each invocation."""
-    yield from aws("AWS/Logs", "IncomingLogEvents", 9, times)
-    for at in times:
-        yield from of_filter(METRIC_FILTER, {}, at)
-    yield from says(log, *times)
-
-
-def running(*times: int, failing: int = 0) -> list[Point]:
-    """The handler runs without logging anything."""
-    return [*invoked(times, failing), *arriving([], *times)]
-
-
-def letters(count: int, times: Iterable[int]) -> Iterator[Point]:
-    """This many messages are in the dead-letter queue."""
-    return aws("AWS/SQS", "ApproximateNumberOfMessagesVisible", count, times, of="<dead-letter queue>")
 
 
 NAMES = {
@@ -124,132 +101,59 @@ PROBED = {
     "BroughtForward": 3,
 }
 
-# Every five minutes of the second hour.
-OFTEN = range(HOUR, 2 * HOUR, 5 * MINUTE)
-MINUTES = range(HOUR, 2 * HOUR, MINUTE)
-
-
-def paused() -> Points:
-    key = {"id": {"S": f"target/{FUNCTION}"}, "run": {"S": "target"}}
-    target = json.dumps([{**key, "paused_at": {"N": "1700000000000"}}])
-    register = '{"LEDGER_TABLE": "ledger", "REGISTER": "true"}'
-    log = handler_log(Fate.INVOKED, older=13 * HOUR, environment=register, items=target)
-    assert not any("Invoked" in line for line in log)
-    return says(log, *OFTEN)
-
-
-def fails_for_long() -> Points:
-    """Events that are younger than half of their maximum age, and then older ones."""
-    young, old = (handler_log(Fate.INVOKED, older=hours * HOUR) for hours in (10, 13))
-    return [*says(young, *OFTEN[:6]), *says(old, *OFTEN[6:])]
-
-
-def outage_over_dead_letters() -> Points:
-    """A queue that has dead letters already gets more, in two waves."""
-    given_up = handler_log(Fate.WAITS, environment='{"MAX_ATTEMPTS": "1"}')
-    before, growing = letters(3, range(0, HOUR, MINUTE)), letters(50, range(HOUR, 2 * HOUR, MINUTE))
-    return [*before, *growing, *says(given_up, HOUR, HOUR + 30 * MINUTE)]
-
-
-def without_metrics() -> Points:
-    """Lambda drops lines without a level, once a log level is set for the function."""
-    return [*running(*OFTEN), *says([line for line in handler_log(Fate.INVOKED) if "_aws" not in line], *OFTEN)]
-
-
-def unreadable(metric: str) -> Points:
-    """CloudWatch can't read the metrics in the log."""
-    return [*running(*OFTEN), *says(handler_log(Fate.INVOKED), *OFTEN), *aws("AWS/Logs", metric, 1, OFTEN)]
-
-
-def throttled() -> Points:
-    """No retry is accepted."""
-    return says(handler_log(Fate.INVOKED, "Invoke", THROTTLED), *OFTEN)
-
-
-def in_flight() -> Points:
-    return aws("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", 45_000, MINUTES)
-
-
-# Incidents of an hour that follow a flawless hour, and the alarms that go off.
-INCIDENTS: dict[str, tuple[Callable[[], Points], set[str]]] = {
-    "dead letters can't be sent": (
-        lambda: says(handler_log(Fate.GIVEN_UP, "SendMessageBatch"), *OFTEN),
-        {"deadlettersnotsent"},
-    ),
-    "a function fails for most of an event's age": (fails_for_long, {"eventsexpire"}),
-    "a function is paused for most of an event's age": (paused, {"eventsexpire"}),
-    "an outage fills a queue that has dead letters already": (
-        outage_over_dead_letters,
-        {"deadletters", "deadlettersgrow", "eventsgivenup"},
-    ),
-    "events that never succeed": (
-        lambda: [*letters(10, MINUTES), *says(handler_log(Fate.GIVEN_UP), *OFTEN)],
-        {"deadletters"},
-    ),
-    "nobody looks at dead letters for eleven days": (
-        lambda: [
-            *letters(1, MINUTES),
-            *aws("AWS/SQS", "ApproximateAgeOfOldestMessage", 11 * DAY, MINUTES, of="<dead-letter queue>"),
-        ],
-        {"deadletters", "deadlettersexpire"},
-    ),
-    "retries are throttled": (throttled, {"throttledretries"}),
-    "as long as some retries are accepted, an outage only makes them slow": (
-        lambda: [*throttled(), *says(handler_log(Fate.INVOKED), *OFTEN)],
-        set(),
-    ),
-    "a function can't be invoked": (
-        lambda: says(handler_log(Fate.INVOKED, "Invoke", FORBIDDEN), *OFTEN),
-        {"configurationfaults"},
-    ),
-    "the handler runs without a log": (lambda: invoked(OFTEN), {"handlersilent"}),
-    "the log arrives without its metrics": (without_metrics, {"handlersilent"}),
-    "the metric filter is younger than the handler": (
-        lambda: [*invoked(OFTEN), *aws("AWS/Logs", "IncomingLogEvents", 12, OFTEN)],
-        set(),
-    ),
-    "CloudWatch can't parse the metrics": (lambda: unreadable("EMFParsingErrors"), {"handlersilent"}),
-    "CloudWatch finds the metrics invalid": (lambda: unreadable("EMFValidationErrors"), {"handlersilent"}),
-    "the handler fails": (
-        lambda: [*running(*OFTEN, failing=2), *says(handler_log(Fate.INVOKED), *OFTEN)],
-        {"handlererrors"},
-    ),
-    "the handler always fails, so it logs nothing": (lambda: running(*OFTEN, failing=3), {"handlererrors"}),
-    "the handler is throttled": (lambda: aws("AWS/Lambda", "Throttles", 2, OFTEN), {"handlerthrottles"}),
-    "the handler is taken for a loop": (
-        lambda: aws("AWS/Lambda", "RecursiveInvocationsDropped", 2, OFTEN),
-        {"handlerrecursionstopped"},
-    ),
-    "the mapping is disabled": (
-        lambda: aws("AWS/SQS", "ApproximateNumberOfMessagesVisible", 7, MINUTES),
-        {"unreadmessages"},
-    ),
-    "many events wait": (in_flight, set()),
-    "more events wait than is healthy": (
-        lambda: [*in_flight(), *aws("AWS/SQS", "ApproximateNumberOfMessagesDelayed", 9_000, MINUTES)],
-        {"backlog"},
-    ),
-    "Lambda drops failures": (
-        lambda: aws("AWS/Lambda", "DestinationDeliveryFailures", 1, OFTEN, of="<target>"),
-        {"undeliveredfailures"},
-    ),
-    "Lambda takes a function for a loop": (
-        lambda: aws("AWS/Lambda", "RecursiveInvocationsDropped", 1, OFTEN, of="<target>"),
-        {"recursionstopped"},
-    ),
-    "retries are 45 minutes late": (
-        lambda: says(handler_log(Fate.INVOKED, environment='{"BASE_BACKOFF": "900", "MAX_BACKOFF": "900"}'), *OFTEN),
-        {"lateness"},
-    ),
+# When an incident's metrics are there: every five minutes or every minute of the second hour.
+TIMES = {
+    "often": range(HOUR, 2 * HOUR, 5 * MINUTE),
+    "minutes": range(HOUR, 2 * HOUR, MINUTE),
+    "minutes before": range(0, HOUR, MINUTE),
 }
 
-# Incidents with alarms that the examples don't have.
-OPTIONAL: dict[str, Callable[[], Points]] = {
-    "ledgerfaults": lambda: says(
-        handler_log(Fate.INVOKED, "UpdateItem", environment='{"LEDGER_TABLE": "ledger"}'), *OFTEN
-    ),
-    "circuitopen": lambda: says([PROBED], *OFTEN),
-}
+INCIDENTS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("incidents.toml").read_text())["incident"]
+
+
+def points_of(incident: Mapping[str, Any]) -> list[Point]:
+    return [point for source in incident["metrics"] for point in points(source)]
+
+
+def points(source: Mapping[str, Any]) -> Iterable[Point]:
+    at = source.get("at", "often")
+    times = [minute * MINUTE for minute in at] if isinstance(at, list) else TIMES[at]
+    match source:
+        case {"aws": metric, "value": value}:
+            namespace, name = metric.split()
+            return aws(namespace, name, value, times, source.get("of", ""))
+        case {"runs": runs, "failing": failing}:
+            invoked = aws("AWS/Lambda", "Invocations", runs, times), aws("AWS/Lambda", "Errors", failing, times)
+            return [*invoked[0], *invoked[1], *(arriving(times) if source.get("quietly") else [])]
+        case {"circuit": "open"}:
+            return says([PROBED], *times)
+        case {"log": fate}:
+            return says([line for line in log_of(Fate(fate), source) if source.get("without", "") not in line], *times)
+    raise ValueError(f"expected metrics of an incident, got {source}")
+
+
+def log_of(fate: Fate, source: Mapping[str, Any]) -> list[dict[str, Any]]:
+    items = ""
+    if source.get("paused"):
+        key = {"id": {"S": f"target/{FUNCTION}"}, "run": {"S": "target"}}
+        items = json.dumps([{**key, "paused_at": {"N": "1700000000000"}}])
+    log = handler_log(
+        fate,
+        source.get("refused", ""),
+        tuple(source.get("error", FORBIDDEN)),
+        source.get("older", 0) * HOUR,
+        json.dumps(source.get("variables", {})),
+        items,
+    )
+    assert not (items and any("Invoked" in line for line in log))
+    return log
+
+
+def arriving(times: Iterable[int]) -> Iterator[Point]:
+    """Lambda's own lines around each invocation arrive in CloudWatch."""
+    yield from aws("AWS/Logs", "IncomingLogEvents", 9, times)
+    for at in times:
+        yield from of_filter(METRIC_FILTER, {}, at)
 
 
 def begun(watch: CloudWatch, alarms: dict[str, dict[str, Any]]) -> dict[str, list[int]]:
@@ -262,31 +166,24 @@ class RehearsalTest(unittest.TestCase):
         return [point for point in flawless() if point.at < HOUR]
 
     def test_each_incident_sets_off_its_alarms_and_no_others(self) -> None:
-        for incident, (points, expected) in INCIDENTS.items():
-            watch = CloudWatch([*self.before(), *points()])
+        for incident in INCIDENTS:
+            watch = CloudWatch([*self.before(), *points_of(incident)])
             for who, alarms in BY_DEFAULT.items():
-                self.assertEqual(begun(watch, alarms).keys(), expected, f"{who}: {incident}")
-        for expected, points in OPTIONAL.items():
-            for who, alarms in EVERYTHING.items():
-                self.assertEqual(CloudWatch(self.before()).begins(alarms[expected]), [], who)
-                self.assertTrue(CloudWatch(list(points())).begins(alarms[expected]), who)
+                with self.subTest(f"{incident['name']}, with {who}'s alarms"):
+                    if "optional" in incident:
+                        alarm = EVERYTHING[who][incident["optional"].lower()]
+                        self.assertEqual(CloudWatch(self.before()).begins(alarm), [])
+                        self.assertTrue(watch.begins(alarm), f"expected {incident['optional']}")
+                        continue
+                    found = begun(watch, alarms)
+                    self.assertEqual(found.keys(), set(map(str.lower, incident["alarms"])))
+                    begins = {name.lower(): minutes for name, minutes in incident.get("begins", {}).items()}
+                    # An alarm announces an outage when it begins, not before, and once for each wave.
+                    self.assertEqual({name: [at // MINUTE for at in found[name]] for name in begins}, begins)
 
     def test_every_alarm_has_an_incident(self) -> None:
-        rehearsed = set().union(OPTIONAL, *(expected for _, expected in INCIDENTS.values()))
+        rehearsed = {name.lower() for each in INCIDENTS for name in each.get("alarms", [each.get("optional")])}
         self.assertEqual(rehearsed, EVERYTHING["SAM"].keys() | BY_DEFAULT["SAM"].keys())
-
-    def test_an_alarm_announces_an_outage_when_it_begins_not_before_and_once_for_each_wave(self) -> None:
-        wave = HOUR + 5 * MINUTE
-        for points, expected in (
-            # The first event that is older than twelve of 24 hours.
-            (fails_for_long, {"eventsexpire": [OFTEN[6] + 5 * MINUTE]}),
-            # One alarm is on since the first letters. The others report the outage, one of them each of its waves.
-            (
-                outage_over_dead_letters,
-                {"deadletters": [5 * MINUTE], "deadlettersgrow": [wave], "eventsgivenup": [wave, wave + 30 * MINUTE]},
-            ),
-        ):
-            self.assertEqual(begun(CloudWatch([*self.before(), *points()]), BY_DEFAULT["CDK"]), expected)
 
     def begun_in(self, day: list[Point]) -> dict[str, list[int]]:
         """The alarms that go off in a day of the simulation, and when."""
