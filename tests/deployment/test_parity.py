@@ -93,11 +93,14 @@ class ParityTest(unittest.TestCase):
     def test_each_system_has_the_facts_of_the_table_whoever_makes_it(self) -> None:
         for who, make in makers.MAKERS.items():
             made = make({name: options(row) for name, row in makes(who).items()})
+            told: set[str] = set()
             for name, system in made.items():
                 got = {replaced(fact, {arn: own for own, arn in NAMES.items()}) for fact in system.facts()}
-                missing, strange = sorted(expected(name, who) - got), sorted(got - expected(name, who))
+                missing, strange = expected(name, who) - got - told, got - expected(name, who) - told
+                # What is wrong with several systems is told of the first.
+                told |= missing | strange
                 with self.subTest(f"a system {name}, made by {who}"):
-                    self.assertFalse(missing + strange, said("expected", missing) + said("got", strange))
+                    self.assertFalse(missing | strange, said("expected", missing) + said("got", strange))
 
     def test_each_line_of_the_table_says_something(self) -> None:
         plain = changed(set(), SYSTEMS[FIRST])
@@ -122,5 +125,5 @@ class ParityTest(unittest.TestCase):
         self.assertIn("the target's role: Allow sqs:SendMessage <retry queue>", of_sam)
 
 
-def said(what: str, lines: list[str]) -> str:
-    return "".join(f"\n  {what}: {line}" for line in lines)
+def said(what: str, lines: set[str]) -> str:
+    return "".join(f"\n  {what}: {line}" for line in sorted(lines))

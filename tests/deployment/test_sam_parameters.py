@@ -2,13 +2,17 @@
 
 import json
 import re
+import tomllib
 import unittest
 from pathlib import Path
 
-from sam import HOME, INFRA, KEY, LOG_GROUP, ORDERS, ROLES, SYSTEM, TEMPLATES, TOPIC, UNITS, parameters_of, seconds
+from sam import INFRA, SYSTEM, TEMPLATES, UNITS, parameters_of, seconds
 
-IAM = "arn:aws:iam::111111111111"
-SQS, KMS = (f"arn:aws:{service}:{HOME}" for service in ("sqs", "kms"))
+
+def repeated(value: str) -> str:
+    """A value with the characters that it repeats."""
+    return re.sub(r"<(.) \* (\d+)>", lambda found: found[1] * int(found[2]), value)
+
 
 # The settings that are parameters, by the names of these.
 SETTINGS = {
@@ -16,100 +20,17 @@ SETTINGS = {
     for name, setting in json.loads((INFRA / "cdk/contract/settings.json").read_text()).items()
     if setting["scope"] in ("policy", "handler") and "alias_of" not in setting
 }
-# The values that the pattern of each type must accept, and those that it must refuse.
-OF_TYPES = {
-    "list": (["ValidationError", "A,B", "A, B", "*.NotFound,errors::Bad*"], [",", "A,", ",A", "A,,B", "A B", " "]),
-    "durations": (
-        ["", "90", "1s", "13d", "1m,10m,3h", "1m, 10m, 3h"],
-        [",", "1m,", ",1m", "1m,,3h", "1m 3h", "0s", "1m,  3h", "soon", "12345678s"],
-    ),
-    "pointer": (["", "/tenant/id", "/a~1b"], ["tenant", "/a~2"]),
+# The values of parameters, by their names in the table: each those that it must take, and those that it must refuse.
+VALUES: dict[str, tuple[list[str], list[str]]] = {
+    name: tuple([repeated(value) for value in row[kind]] for kind in ("takes", "refuses"))
+    for row in tomllib.loads(Path(__file__).with_name("parameters.toml").read_text())["values"]
+    for name in row["of"]
 }
 
 
 class ParameterTest(unittest.TestCase):
     """The bounds of numbers and durations are the handler's, which refuses to start with a value outside them."""
 
-    PRINCIPALS: tuple[list[str], list[str]] = (
-        ["", *ROLES, f"{IAM}:user/a", f"{IAM}:role/aws-reserved/sso.amazonaws.com/*/On_*"],
-        ["*", "operator", f"{IAM}:root", "arn:aws:iam::*:role/a", f"{IAM}:group/a"],
-    )
-    KEYS = ([KEY, f"{KMS}:key/mrk-11111111222233334444555555555555"], ["alias/mine", f"{KMS}:alias/mine", KEY[-36:]])
-    TOPICS = ([TOPIC], ["alarms", f"{TOPIC}.fifo", f"{SQS}:alarms", f"{TOPIC}:subscription"])
-    # The values that each pattern must accept, and the values that it must refuse.
-    VALUES: dict[str, tuple[list[str], list[str]]] = {
-        "TargetFunctions": (
-            [
-                ORDERS,
-                "arn:aws-cn:lambda:cn-north-1:111111111111:function:a_b-C1",
-                "arn:aws-us-gov:lambda:us-gov-west-1:111111111111:function:a",
-            ],
-            ["orders", f"{ORDERS}:live", f"{ORDERS}*", ORDERS + "x" * 64, ORDERS.replace(":1", ":"), f" {ORDERS}"],
-        ),
-        "TargetRoles": (
-            [*ROLES, f"{IAM}:role/path/to/a+b=c,d.e@f-g_h"],
-            ["*", "orders", f"{IAM}:user/a", "arn:aws:iam::*:role/a", f"{IAM}:role/"],
-        ),
-        "SourceQueues": (
-            ["", f"{SQS}:imports", f"arn:aws-us-gov:sqs:{HOME}:{'x' * 80}"],
-            ["imports", f"{SQS}:imports.fifo", f"{SQS}:{'x' * 81}", f"{SQS}:*"],
-        ),
-        **dict.fromkeys(
-            ["SourceKeys", "KeyArn", "CentralKeyArn", "LogKeyArn", "EnvironmentKeyArn", "RecordsKeyArn"], KEYS
-        ),
-        "RecordsBucketName": (
-            ["", "records", "my.records-2026", "a1b", "b" * 63],
-            ["arn:aws:s3:::records", "s3://records", "Records", "ab", "-records", "records.", "a_b", "rec*", "b" * 64],
-        ),
-        **dict.fromkeys(["RedrivePrincipals", "OperatorPrincipals"], PRINCIPALS),
-        **dict.fromkeys(["AlarmTopicArn", "TicketTopicArn"], TOPICS),
-        **{name: OF_TYPES[it["type"]] for name, it in SETTINGS.items() if it["type"] in OF_TYPES},
-        "MaxPollers": (["", "2", "99", "1999", "2000"], ["0", "1", "2001", "02", "many"]),
-        "OperatorRoles": (
-            ["", "operator", "stack-Operator-1A2B", "a+b=c.d@e", "x" * 64],
-            ["*", "role/operator", ROLES[0], "x" * 65],
-        ),
-        "TargetLogGroups": (
-            ["", LOG_GROUP, "arn:aws-cn:logs:cn-north-1:111111111111:log-group:a.b_c#d:*"],
-            ["*", "/aws/lambda/orders", LOG_GROUP.removesuffix(":*"), LOG_GROUP.replace("orders", "*")],
-        ),
-        "QueueTargets": (
-            ['{"retry-orders":["orders"]}', '{"a": ["b"],\n "c": ["d", "e"]}'],
-            ["retry-orders", "[]", "{}", '{"a":{"b":[]}}', '{"a":["b"]}.', "null"],
-        ),
-        "Policies": (
-            ["{}", '{"orders":{"MAX_AGE":"7d"}}', '{\n "orders": {}\n}'],
-            ["orders", "[]", '"{}"', '{"orders":{}}.', "null"],
-        ),
-        "CentralDeadLetterQueueArn": ([f"{SQS}:letters"], [f"{SQS}:letters.fifo", "letters"]),
-        "SubnetIds": (
-            ["", "subnet-0a1b2c3d", "subnet-0123456789abcdef0"],
-            ["subnet-1", "vpc-0a1b2c3d", "subnet-XYZ01234"],
-        ),
-        "SecurityGroupIds": (["", "sg-0a1b2c3d", "sg-0123456789abcdef0"], ["sg-1", "default"]),
-        "ReservedConcurrency": (["2", "10", "5000"], ["0", "1", "1.5", "02", "many"]),
-        "CodeSigningConfigArn": (
-            [f"arn:aws:lambda:{HOME}:code-signing-config:csc-0123456789abcdef0"],
-            [f"arn:aws:signer:{HOME}:/signing-profiles/mine", "csc-0123456789abcdef0"],
-        ),
-        "PermissionsBoundaryArn": (
-            [f"{IAM}:policy/path/boundary", "arn:aws:iam::aws:policy/PowerUserAccess"],
-            ["boundary", f"{IAM}:role/boundary"],
-        ),
-        "TargetFunction": (["orders", "a_b-C1", "x" * 64], ["x" * 65, ORDERS, "orders:live", "orders*"]),
-    }
-    # The values of the parameters that say when an alarm goes off, which all have the same pattern.
-    TRIGGERS: tuple[list[str], list[str]] = (
-        ["off", "above 0 in 1 of 1 periods of 10 s", "above 12.5 in 10 of 12 periods of 86400 s"],
-        [
-            "on",
-            "0",
-            "above -1 in 1 of 1 periods of 60 s",
-            "above 0 in 0 of 1 periods of 60 s",
-            "above 0 in 1 of 1 periods of 61 s",
-            "above 0 in 1 of 1 periods of 60 s ",
-        ],
-    )
     # The ranges of the handler.
     DURATIONS = {name: (it["min"], it["max"]) for name, it in SETTINGS.items() if it["type"] == "duration"}
     WHOLES = {name: it["max"] for name, it in SETTINGS.items() if it["type"] == "whole"}
@@ -125,11 +46,15 @@ class ParameterTest(unittest.TestCase):
                     self.assertTrue(parameter["Description"])
 
     def test_patterns_accept_good_values_and_refuse_bad_ones(self) -> None:
+        tried = set()
         for path in TEMPLATES:
             for name, parameter in parameters_of(path).items():
                 if "AllowedPattern" in parameter and name not in {*self.DURATIONS, *self.WHOLES}:
-                    values = self.TRIGGERS if name.endswith("Trigger") else self.VALUES[name]
-                    self.assert_takes(path, name, *values)
+                    of_setting = SETTINGS.get(name, {}).get("type")
+                    kind = "*Trigger" if name.endswith("Trigger") else of_setting if of_setting in VALUES else name
+                    self.assert_takes(path, name, *VALUES[kind])
+                    tried.add(kind)
+        self.assertEqual(tried, VALUES.keys())
 
     def test_a_duration_of_the_handlers_range_is_accepted_and_no_text_of_another_form(self) -> None:
         for name, bounds in self.DURATIONS.items():
