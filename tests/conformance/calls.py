@@ -51,7 +51,7 @@ def play(loop: Loop) -> dict[str, str]:
 
 
 def of_the_handlers_role() -> dict[str, Any]:
-    """A policy of the actions that SAM's template allows the handler. test_parity.py holds CDK's role to it."""
+    """A policy of the actions that SAM's template allows the handler. test_parity.py holds the others to it."""
     template = (Path(__file__).parents[2] / "infra/sam/template.yaml").read_text()
     role = template[template.index("\n  HandlerRole:") : template.index("\n  LedgerTable:")]
     actions = re.findall(r"\b[a-z0-9]+:[A-Z]\w+", role)

@@ -34,7 +34,10 @@ def synthesized(systems: Mapping[str, Options]) -> dict[str, Any]:
 
 
 def by_cdk(systems: Mapping[str, Options]) -> dict[str, System]:
-    return {name: System(list(Template(made).resources())) for name, made in synthesized(systems).items()}
+    made = synthesized(systems)
+    if refused := {name: said for name, said in made.items() if isinstance(said, str)}:
+        raise ValueError(f"expected CDK to make all systems, got {refused}")
+    return {name: System(list(Template(document).resources())) for name, document in made.items()}
 
 
 def template(options: Options) -> Template:

@@ -1,5 +1,5 @@
-// CDK's systems of systems.toml, with an attached function. It reads their options as JSON, by Terraform's names, and prints
-// their templates, or what is wrong with the options: node systems.js
+// CDK's systems of systems.toml, with an attached function. It reads their options as JSON, by Terraform's names, and
+// prints their templates, or what is wrong with the options: node systems.js
 const { createRequire } = require('node:module');
 const { readFileSync } = require('node:fs');
 const load = createRequire(require.resolve('../../infra/cdk/package.json'));
@@ -61,7 +61,7 @@ const PROPERTIES = {
 const propertyOf = (name) => name.replace(/_./g, ([, initial]) => initial.toUpperCase());
 
 /** An option's value, as CDK takes it. */
-function valueOf(value) {
+function asCdk(value) {
   const [, count, unit] = /^(\d+)([smhd])$/.exec(value) ?? [];
   return unit ? Duration.seconds(count * { s: 1, m: 60, h: 3600, d: 86400 }[unit]) : value;
 }
@@ -70,10 +70,13 @@ function templateOf(options) {
   const stack = new Stack(new App(), 'stack', { env: { account, region } });
   const roleOf = (arn) => iam.Role.fromRoleArn(stack, arn.split('/')[1], arn);
   const props = Object.entries(options).map(([name, value]) =>
-    name in PROPERTIES ? PROPERTIES[name](value, stack, options) : { [propertyOf(name)]: valueOf(value) },
+    name in PROPERTIES ? PROPERTIES[name](value, stack, options) : { [propertyOf(name)]: asCdk(value) },
   );
   const retry = new AsyncRetry(stack, 'Retry', Object.assign({}, ...props));
-  const orders = lambda.Function.fromFunctionAttributes(stack, 'Orders', { functionArn: target.arn, role: roleOf(target.role_arn) });
+  const orders = lambda.Function.fromFunctionAttributes(stack, 'Orders', {
+    functionArn: target.arn,
+    role: roleOf(target.role_arn),
+  });
   retry.attach(orders, options.records || options.records_bucket ? { records: true } : {});
   for (const arn of options.redrive_principals ?? []) retry.grantRedrive(roleOf(arn));
   for (const arn of options.operator_principals ?? []) retry.grantOperate(roleOf(arn));

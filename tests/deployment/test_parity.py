@@ -90,7 +90,7 @@ def makes(who: str) -> dict[str, dict[str, Any]]:
 class ParityTest(unittest.TestCase):
     maxDiff = None
 
-    def test_each_system_has_the_facts_of_the_table_whoever_makes_it(self) -> None:
+    def test_all_make_the_systems_of_the_table(self) -> None:
         for who, make in makers.MAKERS.items():
             made = make({name: options(row) for name, row in makes(who).items()})
             told: set[str] = set()

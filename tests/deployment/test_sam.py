@@ -1,6 +1,7 @@
-"""Tests the system that infra/sam makes, with every option, and its example and pages.
+"""Tests what only infra/sam has: its own options, its alarms, its example and its pages.
 
-test_parity.py compares the example with CDK's.
+test_parity.py has the options that CDK and Terraform have as well, and compares the example with CDK's.
+test_refusals.py has what is refused.
 """
 
 import json

@@ -1,4 +1,4 @@
-// tests/deployment/test_parity.py compares the permissions of an operator with those in SAM's application.
+// tests/deployment/systems.toml has the permissions of operators of one function, which SAM's and Terraform's have, too.
 import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {

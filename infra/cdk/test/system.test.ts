@@ -1,4 +1,4 @@
-// tests/deployment/test_parity.py compares the whole system with SAM's, by default and with every option.
+// tests/deployment/systems.toml has what CDK, SAM and Terraform make with the same options.
 import * as assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,8 +12,6 @@ import {
   aws_iam as iam,
   aws_kms as kms,
   aws_lambda as lambda,
-  aws_logs as logs,
-  aws_signer as signer,
   aws_sns as sns,
   aws_sqs as sqs,
   Duration,
@@ -35,65 +33,15 @@ test("the visibility timeout is six times the handler's timeout", () => {
   }
 });
 
-test('the maximum concurrency can be set', () => {
-  const mapping = withOrders({ maxConcurrency: 1000 }).only('AWS::Lambda::EventSourceMapping');
-  assert.deepEqual(mapping.ScalingConfig, { MaximumConcurrency: 1000 });
-});
-
-test('the retention of the log can be set', () => {
-  const logRetention = logs.RetentionDays.ONE_YEAR;
-  assert.equal(new TestStack({ logRetention }).only('AWS::Logs::LogGroup').RetentionInDays, 365);
-});
-
 test('memory and architecture can be set', () => {
   const stack = new TestStack({ memorySize: 256, architecture: lambda.Architecture.X86_64 });
   const { MemorySize, Architectures } = stack.only('AWS::Lambda::Function', /Handler/);
   assert.deepEqual([MemorySize, Architectures], [256, ['x86_64']]);
 });
 
-test('a ledger without a register has no index', () => {
-  const stack = new TestStack({ ledger: true });
-  const table = stack.only('AWS::DynamoDB::Table');
-  assert.deepEqual(table.AttributeDefinitions, [
-    { AttributeName: 'id', AttributeType: 'S' },
-    { AttributeName: 'run', AttributeType: 'S' },
-  ]);
-  assert.equal(table.GlobalSecondaryIndexes, undefined);
-  assert.deepEqual(stack.actionsOf(/HandlerRole/, /Ledger/), [
-    ['dynamodb:UpdateItem', 'dynamodb:DeleteItem', 'dynamodb:BatchGetItem', 'dynamodb:Query'],
-  ]);
-  assert.ok(stack.retry.ledger);
-});
-
-test('a register and probes need only their own permissions besides, and are variables', () => {
-  const before = new TestStack({ ledger: true });
-  const added = (props: AsyncRetryProps) => {
-    const stack = new TestStack({ ledger: true, ...props });
-    const known = before.statementsOf(/HandlerRole/).map((each) => JSON.stringify(each));
-    const { LEDGER_TABLE, REGISTER, PROBE } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
-    assert.ok(LEDGER_TABLE);
-    const statements = stack.statementsOf(/HandlerRole/).filter((each) => !known.includes(JSON.stringify(each)));
-    return [REGISTER, PROBE, ...statements.map(({ Action, Resource }: any) => [Action, Resource])];
-  };
-  const [tableId] = Object.keys(before.template.findResources('AWS::DynamoDB::Table'));
-  const table = { 'Fn::GetAtt': [tableId, 'Arn'] };
-  const index = { 'Fn::Join': ['', [table, '/index/waiting']] };
-  assert.deepEqual(added({ register: true }), ['true', undefined]);
-  assert.deepEqual(added({ probe: true }), [undefined, 'true', ['cloudwatch:GetMetricData', '*']]);
-  assert.deepEqual(added({ register: true, probe: true }), [
-    'true',
-    'true',
-    ['dynamodb:Query', index],
-    ['cloudwatch:GetMetricData', '*'],
-  ]);
-  assert.deepEqual(added({ register: false, probe: false }), [undefined, undefined]);
-});
-
-test('a register, probes and transparent functions need a ledger', () => {
-  assert.throws(() => new TestStack({ register: true, probe: true, transparent: true }), {
-    message:
-      'AsyncRetry Test/Retry: ledger must be true if probe is, got false; ledger must be true if register is, got false; ledger must be true if transparent is, got false',
-  });
+test('the table of the ledger is known, if there is one', () => {
+  assert.ok(new TestStack({ ledger: true }).retry.ledger);
+  assert.equal(new TestStack().retry.ledger, undefined);
 });
 
 test('a function has one queue, however it is imported', () => {
@@ -267,18 +215,10 @@ test('the handler has reserved concurrency, and a warning if that is too little 
   });
 });
 
-test('pollers replace the maximum concurrency', () => {
-  const mapping = (props: AsyncRetryProps) => withOrders(props).only('AWS::Lambda::EventSourceMapping');
-  const provisioned = mapping({ pollers: { minimumPollers: 3, maximumPollers: 40 }, reservedConcurrency: 5 });
-  assert.deepEqual(provisioned.ProvisionedPollerConfig, { MinimumPollers: 3, MaximumPollers: 40 });
-  assert.equal(provisioned.ScalingConfig, undefined);
-  assert.deepEqual(mapping({}).ScalingConfig, { MaximumConcurrency: 10 });
+test('pollers have bounds, and replace the maximum concurrency', () => {
+  withOrders({ pollers: {}, reservedConcurrency: 5 });
   for (const [pollers, fault] of [
     [{ minimumPollers: 1 }, 'pollers.minimumPollers must be a whole number from 2 to 200, got 1'],
-    [
-      { minimumPollers: 20, maximumPollers: 19 },
-      'pollers.maximumPollers must be a whole number from 20 to 2000, got 19',
-    ],
     [{ maximumPollers: 2001 }, 'pollers.maximumPollers must be a whole number from 2 to 2000, got 2001'],
   ] as const)
     assert.ok(errorOf(() => new TestStack({ pollers })).endsWith(fault));
@@ -306,16 +246,6 @@ test('the policy of an imported key for the log stays unchanged, with a warning'
     logEncryptionKey: kms.Key.fromKeyArn(stack, 'LogKey', 'arn:aws:kms:eu-west-1:123456789012:key/1'),
   }));
   Annotations.fromStack(stack).hasWarning('*', Match.stringLikeRegexp('must let logs\\..* use the key'));
-});
-
-test('the handler accepts only signed code', () => {
-  const { template } = hardened((stack) => {
-    const platform = signer.Platform.AWS_LAMBDA_SHA384_ECDSA;
-    const signingProfiles = [new signer.SigningProfile(stack, 'Profile', { platform })];
-    return { codeSigningConfig: new lambda.CodeSigningConfig(stack, 'Signing', { signingProfiles }) };
-  });
-  const [config] = Object.keys(template.findResources('AWS::Lambda::CodeSigningConfig'));
-  assert.deepEqual(handlerOf(template).CodeSigningConfigArn, { 'Fn::GetAtt': [config, 'CodeSigningConfigArn'] });
 });
 
 test('every role has the permissions boundary', () => {

@@ -1,5 +1,5 @@
 # What is refused or warned of because of the ARNs of other resources, which only a mocked provider knows without an
-# account. The inputs that are refused for themselves are in tests/deployment/terraform_refusals.py.
+# account. The inputs that are refused for themselves are in tests/deployment/refusals.toml.
 
 mock_provider "aws" {
   mock_data "aws_partition" {
