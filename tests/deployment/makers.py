@@ -35,8 +35,7 @@ def synthesized(systems: Mapping[str, Options]) -> dict[str, Any]:
 
 def by_cdk(systems: Mapping[str, Options]) -> dict[str, System]:
     made = synthesized(systems)
-    if refused := {name: said for name, said in made.items() if isinstance(said, str)}:
-        raise ValueError(f"expected CDK to make all systems, got {refused}")
+    refuse_none({name: said for name, said in made.items() if isinstance(said, str)})
     return {name: System(list(Template(document).resources())) for name, document in made.items()}
 
 
@@ -51,7 +50,14 @@ def template(options: Options) -> Template:
 
 
 def by_sam(systems: Mapping[str, Options]) -> dict[str, System]:
-    return {name: System(list(template(options).resources())) for name, options in systems.items()}
+    made = {name: template(options) for name, options in systems.items()}
+    refuse_none({name: said for name, each in made.items() if (said := each.refusals())})
+    return {name: System(list(each.resources())) for name, each in made.items()}
+
+
+def refuse_none(refused: Mapping[str, Any]) -> None:
+    if refused:
+        raise ValueError(f"expected all systems to be made, got refusals {refused}")
 
 
 def parameters(options: Options) -> dict[str, str]:

@@ -4,6 +4,7 @@ One test of Terraform's own makes all systems with a mocked provider, which need
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -15,44 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import commands
-from sam import HOME
 from template import Resource, listed
 
-# What the mocked provider says of the parts, whose names are the tokens of templates. It invents all other attributes
-# that the module leaves out.
-QUEUES = "https://sqs.us-east-1.amazonaws.com/111111111111"
-GIVEN = {
-    "aws_sqs_queue.retry": {"arn": f"arn:aws:sqs:{HOME}:{{RetryQueue}}", "id": f"{QUEUES}/{{RetryQueue}}"},
-    "aws_sqs_queue.dead_letter": {
-        "arn": f"arn:aws:sqs:{HOME}:{{DeadLetterQueue}}",
-        "id": f"{QUEUES}/{{DeadLetterQueue}}",
-        "url": f"{QUEUES}/{{DeadLetterQueue}}",
-        "redrive_policy": "",
-        "redrive_allow_policy": "",
-    },
-    "aws_iam_role.handler": {"arn": "arn:aws:iam::111111111111:role/{HandlerRole}"},
-    "aws_lambda_function.handler": {"arn": f"arn:aws:lambda:{HOME}:function:{{Handler}}"},
-    "aws_cloudwatch_log_group.handler": {"arn": f"arn:aws:logs:{HOME}:log-group:{{HandlerLog}}"},
-    "aws_dynamodb_table.ledger": {"arn": f"arn:aws:dynamodb:{HOME}:table/{{LedgerTable}}"},
-    "aws_s3_bucket.records": {"id": "{RecordsBucket}"},
-}
-# The names that the module itself gives, and the tokens that stand for them.
-NAMED = {
-    '"role": "comeback-handler"': '"role": "{HandlerRole}"',
-    '"comeback-handler"': '"{Handler}"',
-    "/aws/lambda/comeback-handler": "{HandlerLog}",
-    "comeback-ledger": "{LedgerTable}",
-    "comeback-retry-orders": "{RetryQueue}",
-}
-# The roles of people, to whom whoever calls the module attaches its policies.
-ATTACHED = {
-    "aws_iam_policy.read": "operator",
-    "aws_iam_policy.operate": "operator",
-    "aws_iam_policy.redrive": "redriver",
-}
-
-TYPES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("terraform.toml").read_text())
-
+TABLE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("terraform.toml").read_text())
 
 # The most that version 5 of the provider takes. test_terraform.py has the sizes.
 COMMON = {"max_message_size": 262144, "handler_zip": "main.tf.json"}
@@ -78,7 +44,9 @@ def made(systems: Mapping[str, Mapping[str, Any]], function: Mapping[str, str]) 
     }
     partition = {"aws_partition": {"defaults": {"partition": "aws", "dns_suffix": "amazonaws.com"}}}
     overrides = [
-        {"target": f"module.{name}.{part}", "values": values} for name in modules for part, values in GIVEN.items()
+        {"target": f"module.{name}.{part}", "values": values}
+        for name in modules
+        for part, values in TABLE["given"].items()
     ]
     test = {"mock_provider": {"aws": {"mock_data": partition, "override_resource": overrides}}, "run": {"all": {}}}
     with checkout() as folder:
@@ -94,36 +62,40 @@ def made(systems: Mapping[str, Mapping[str, Any]], function: Mapping[str, str]) 
 
 
 def run(folder: Path, *arguments: str, fails: bool = False) -> str:
-    done = subprocess.run(["terraform", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    """Runs Terraform without the settings of the current user. Returns what it says."""
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    done = subprocess.run(
+        ["terraform", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode != int(fails):
         told = f"{done.stdout[-3000:]}{done.stderr[-3000:]}"
         raise ValueError(f"expected terraform {arguments[0]} to {'fail' if fails else 'pass'}, got {told}")
-    return done.stdout
+    return done.stdout + done.stderr
 
 
 def resources(state: list[dict[str, Any]]) -> Iterator[Resource]:
     """The resources of a module as those of a template."""
     made: dict[str, Resource] = {}
     # What is a part of another resource in a template comes last.
-    for each in sorted(state, key=lambda each: "of" in TYPES.get(each["type"], {})):
+    for each in sorted(state, key=lambda each: "of" in TABLE["type"].get(each["type"], {})):
         part = f"{each['type']}.{each['name']}"
         # The function itself is none of the module's.
         if each["mode"] == "data" or part == "aws_lambda_function_recursion_config.target":
             continue
-        names = TYPES[each["type"]]
+        names = TABLE["type"][each["type"]]
         values = json.dumps(each["values"])
-        for name, token in NAMED.items():
+        for name, token in TABLE["named"].items():
             values = values.replace(name, token)
         properties = properties_of(json.loads(values), names)
-        if part in ATTACHED:
-            properties["Roles"] = [ATTACHED[part]]
+        if part in TABLE["attached"]:
+            properties["Roles"] = [TABLE["attached"][part]]
         if "of" in names:
             (whole,) = (it for it in made.values() if it.type == names["of"])
             whole.properties.update(properties)
         else:
             # Terraform deletes no bucket that has objects, unless it is told to.
             kept = "Retain" if each["type"] == "aws_s3_bucket" and not each["values"]["force_destroy"] else "Delete"
-            token = re.search(r"{[\w.]+}", f"{json.dumps(GIVEN.get(part))} {{{part}}}")[0]
+            token = next(iter(re.findall(r"{\w+}", json.dumps(TABLE["given"].get(part)))), f"{{{part}}}")
             made[each["address"]] = Resource(token, names["is"], properties, kept, kept)
     return iter(made.values())
 

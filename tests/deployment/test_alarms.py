@@ -175,8 +175,8 @@ class RehearsalTest(unittest.TestCase):
                         self.assertEqual(CloudWatch(self.before()).begins(alarm), [])
                         self.assertTrue(watch.begins(alarm), f"expected {incident['optional']}")
                         continue
-                    found = begun(watch, alarms)
-                    self.assertEqual(found.keys(), set(map(str.lower, incident["alarms"])))
+                    found, expected = begun(watch, alarms), sorted(map(str.lower, incident["alarms"]))
+                    self.assertEqual(sorted(found), expected, f"expected {expected}, got {sorted(found)}")
                     begins = {name.lower(): minutes for name, minutes in incident.get("begins", {}).items()}
                     # An alarm announces an outage when it begins, not before, and once for each wave.
                     self.assertEqual({name: [at // MINUTE for at in found[name]] for name in begins}, begins)

@@ -4,16 +4,12 @@ test_parity.py compares what the module makes, and test_refusals.py what it refu
 example. Without Terraform, all of this is left out.
 """
 
-import os
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
-from pathlib import Path
 
 import commands
+import terraform
 from terraform import PROVIDER
 
 sys.path.append(str(commands.ROOT / "infra/release"))
@@ -53,35 +49,24 @@ class TerraformTest(unittest.TestCase):
     maxDiff = None
 
     def setUp(self) -> None:
-        folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="terraform-")))
-        self.module = folder / "infra/terraform"
-        for part in ("infra/terraform", "infra/cdk/contract"):
-            shutil.copytree(commands.ROOT / part, folder / part)
-
-    def terraform(self, folder: Path, *arguments: str, fails: bool = False) -> str:
-        environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        done = subprocess.run(
-            ["terraform", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
-        self.assertEqual(done.returncode, int(fails), f"{arguments}: {done.stdout}{done.stderr}")
-        return done.stdout + done.stderr
+        self.module = self.enterContext(terraform.checkout()) / "infra/terraform"
 
     def test_all_files_are_formatted(self) -> None:
-        self.terraform(self.module, "fmt", "-check", "-diff", "-recursive")
+        terraform.run(self.module, "fmt", "-check", "-diff", "-recursive")
 
     def test_the_module_and_its_examples_are_valid_and_its_tests_pass(self) -> None:
         for folder in (self.module, *(self.module / "examples").iterdir()):
-            self.terraform(folder, "init", "-backend=false", *(PLUGINS or []))
-            self.terraform(folder, "validate", "-no-color")
-        said = self.terraform(self.module, "test", "-no-color")
+            terraform.run(folder, "init", "-backend=false", *(PLUGINS or []))
+            terraform.run(folder, "validate", "-no-color")
+        said = terraform.run(self.module, "test", "-no-color")
         self.assertRegex(said, r"Success! [1-9]\d* passed, 0 failed")
 
     def test_the_queues_take_the_largest_messages_that_the_provider_makes(self) -> None:
         folder = self.module.parents[1] / "planned"
         folder.mkdir()
         (folder / "main.tf").write_text(PROVIDER + PLANNED)
-        self.terraform(folder, "init", *(PLUGINS or []))
-        said = self.terraform(folder, "plan", "-no-color")
+        terraform.run(folder, "init", *(PLUGINS or []))
+        said = terraform.run(folder, "plan", "-no-color")
         # The last one is the source queue.
         sizes = re.findall(r"\+ max_message_size += (\d+)", said)
         is_old = commands.has_provider_5()
@@ -89,7 +74,7 @@ class TerraformTest(unittest.TestCase):
         self.assertEqual("Lambda drops the failures" in " ".join(said.split()), is_old)
         # Version 5 itself refuses what the module wants of version 6.
         (self.module / "provider_override.tf").write_text(VERSION_6)
-        said = self.terraform(folder, "plan", "-no-color", fails=is_old)
+        said = terraform.run(folder, "plan", "-no-color", fails=is_old)
         self.assertIn("got 1048576" if is_old else "= 1048576", said)
 
     def test_a_released_module_deploys_the_code_that_it_carries(self) -> None:
@@ -111,8 +96,8 @@ class TerraformTest(unittest.TestCase):
             )
         ]
         (planned / "main.tf").write_text("\n".join([PROVIDER, *modules]))
-        self.terraform(planned, "init", *(PLUGINS or []))
-        said = self.terraform(planned, "plan", "-no-color")
+        terraform.run(planned, "init", *(PLUGINS or []))
+        said = terraform.run(planned, "plan", "-no-color")
         self.assertEqual(
             sorted(re.findall(r'\+ filename += ".*/(.*/.*)"', said)),
             ["handler/arm64.zip", "handler/x86_64.zip", "terraform/README.md"],
