@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from patterns import form
+
 ROOT = Path(__file__).resolve().parents[2]
 
 ALARMS: dict[str, dict[str, Any]] = json.loads((ROOT / "infra/cdk/contract/alarms.json").read_text())
@@ -22,12 +24,20 @@ HANDLER = json.loads(
         stdout=subprocess.PIPE,
     ).stdout
 )
+
+
+def is_option(setting: dict[str, Any]) -> bool:
+    """Whether a deployment has an option for a setting, under a name of its own."""
+    return setting["scope"] in ("policy", "handler") and "alias_of" not in setting
+
+
 SETTINGS: dict[str, dict[str, Any]] = {
-    setting["name"]: {key: value for key, value in setting.items() if key != "name"} for setting in HANDLER["settings"]
+    setting.pop("name"): dict(sorted((setting | (form(setting) if is_option(setting) else {})).items()))
+    for setting in HANDLER["settings"]
 }
-# The settings that a deployment has options for, under names of their own, by their scopes.
+# The options, by the scopes of their settings.
 OPTIONS = {
-    scope: {name: it for name, it in SETTINGS.items() if it["scope"] == scope and "alias_of" not in it}
+    scope: {name: it for name, it in SETTINGS.items() if it["scope"] == scope and is_option(it)}
     for scope in ("policy", "handler")
 }
 # The settings that an error can have of its own.

@@ -3,10 +3,10 @@
 import json
 import re
 import sys
+from typing import Any
 
 from costs import dollars
 from model import ALL_OPTIONS, HANDLER, OPTIONS, ROOT, meaning, pascal
-from patterns import pattern
 from text import WIDTH, shown, table, wrapped
 
 
@@ -32,37 +32,33 @@ def parameter(name: str, said: str, default: str, bounds: list[str], constraint:
 
 
 def parameters_of_settings(scope: str) -> str:
-    made = []
-    for name, it in OPTIONS[scope].items():
-        said, default = meaning(it, pascal, ""), '""'
-        match it["type"]:
-            case "duration":
-                default = it["default"]
-                rules = [f"AllowedPattern: '{pattern(it)}'"]
-                constraint = f"a duration such as 15m, from {it['min']} to {it['max']}"
-            case "durations":
-                said += " Separated by commas. Empty for none."
-                rules = [f"AllowedPattern: '{pattern(it)}'"]
-                constraint = f"durations such as {it['example']}, from {it['min']} to {it['max']}, or empty"
-            case "whole":
-                said += f" Empty for {it['default'] or 'no limit'}."
-                rules = [f"AllowedPattern: '{pattern(it)}'"]
-                constraint = f"a whole number from 1 to {it['max']}, or empty"
-            case "choice" | "flag":
-                options = it.get("options", ['"true"', '"false"'])
-                default = it["default"] if it["type"] == "choice" else f'"{json.dumps(it["default"])}"'
-                rules = [f"AllowedValues: [{', '.join(options)}]"]
-                constraint = f"{', '.join(options[:-1])} or {options[-1]}".replace('"', "")
-            case "pointer":
-                said += " Empty for none."
-                rules = [f"AllowedPattern: '^({it['pattern'].strip('^$')})?$'"]
-                constraint = "a JSON pointer such as /tenant/id, or empty"
-            case "list":
-                said += " Separated by commas."
-                rules = ["MaxLength: 1024", "AllowedPattern: '^([^,\\s]+(, ?[^,\\s]+)*)?$'"]
-                constraint = "texts separated by commas, at most 1024 characters, or empty"
-        made.append(parameter(pascal(name), said, default, rules, constraint))
-    return "\n".join(made)
+    return "\n".join(parameter_of_setting(pascal(name), it) for name, it in OPTIONS[scope].items())
+
+
+def parameter_of_setting(name: str, it: dict[str, Any]) -> str:
+    said, constraint = meaning(it, pascal, ""), it["expected"]
+    rules = [f"AllowedPattern: '{it['pattern']}'"]
+    match it["type"]:
+        case "duration":
+            return parameter(name, said, it["default"], rules, constraint)
+        case "choice":
+            return parameter(name, said, it["default"], [f"AllowedValues: [{', '.join(it['options'])}]"], constraint)
+        case "flag":
+            rules = ['AllowedValues: ["true", "false"]']
+            return parameter(name, said, f'"{json.dumps(it["default"])}"', rules, constraint)
+        case "list":
+            said += " Separated by commas."
+            rules, constraint = ["MaxLength: 1024", *rules], f"{constraint}, at most 1024 characters"
+        case "whole":
+            said += f" Empty for {it['default'] or 'no limit'}."
+        case "durations":
+            said += " Separated by commas. Empty for none."
+        case "pointer":
+            said += " Empty for none."
+    # The value of a parameter that is not set. A list has a pattern that takes it.
+    if it["type"] != "list":
+        rules = [f"AllowedPattern: '^({it['pattern'].strip('^$')})?$'"]
+    return parameter(name, said, '""', rules, f"{constraint}, or empty")
 
 
 def variables_of_settings() -> str:

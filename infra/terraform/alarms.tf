@@ -35,7 +35,7 @@ locals {
       for key, name in local.target_names : {
         for alarm, it in local.possible : "${alarm}-${key}" => {
           alarm  = alarm
-          age    = local.durations[key][2]
+          age    = local.max_age_seconds[key]
           values = { FunctionName = name, Target = name }
           # A queue has no metrics of Lambda.
         } if contains(contains(keys(var.queues), key) ? ["target"] : ["function", "target"], it.of)

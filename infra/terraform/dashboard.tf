@@ -98,7 +98,7 @@ locals {
         title = "Oldest event in percent of its maximum age"
         metrics = flatten([
           for nth, target in local.dashboard_target : [
-            { line = [{ expression = "100 * age${nth} / ${local.durations[target.key][2]}", label = target.key }] },
+            { line = [{ expression = "100 * age${nth} / ${local.max_age_seconds[target.key]}", label = target.key }] },
             { line = ["Comeback", "EventAge", "Target", target.name, { id = "age${nth}", visible = false, stat = "Maximum" }] },
           ]
         ])[*].line

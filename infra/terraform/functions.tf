@@ -86,7 +86,7 @@ resource "aws_lambda_function_event_invoke_config" "this" {
     precondition {
       condition = (
         try(length(local.targets[each.value.function].tenancy_config), 0) == 0
-        || try(merge(local.general, local.own_policies[each.value.function]).TENANT_ID, null) != null
+        || try(merge(local.general, local.own_values[each.value.function]).TENANT_ID, null) != null
       )
       error_message = "The function ${local.function_names[each.value.function]} has tenant isolation: set tenant_id to a JSON pointer to the tenant id in its payload, such as /tenant/id."
     }

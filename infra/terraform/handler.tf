@@ -52,13 +52,15 @@ locals {
 
   # The same as text, because an object of Terraform would sort the types.
   errors_written = {
-    for key, errors in local.errors : key => format("{%s}", join(",", [
-      for error in errors : "${jsonencode(error.type)}:${jsonencode(error.values)}"
-    ])) if length(errors) > 0
+    for key, errors in local.errors : key => {
+      ERRORS = format("{%s}", join(",", [
+        for error in errors : "${jsonencode(error.type)}:${jsonencode(error.values)}"
+      ]))
+    } if length(errors) > 0
   }
 
-  # The policies of functions and queues that override the general one.
-  own_policies = {
+  # The values of functions and queues that override the general ones.
+  own_values = {
     for key, target in merge(var.functions, var.queues) : key => {
       for name, value in {
         # generated: values of a target, by infra/contract/generate.py
@@ -73,16 +75,14 @@ locals {
         DURABLE              = target.durable
         TRANSPARENT          = target.transparent
         # end: values of a target
-        ERRORS = lookup(local.errors_written, key, null)
       } : name => try(join(",", value), tostring(value)) if value != null && !(name == "BACKOFFS" && try(length(value) == 0, false))
     }
   }
 
-  policies = merge({ "*" = local.general }, local.own_policies)
-
-  # The values that are checked one by one, by what they stand in.
-  checked = merge(
-    { for key, own in local.policies : key == "*" ? "" : contains(keys(var.queues), key) ? "queues.${key}." : "functions.${key}." => own },
+  # All values that are set, by what they stand in.
+  all_values = merge(
+    { "" = local.general },
+    { for key, own in local.own_values : "${contains(keys(var.queues), key) ? "queues" : "functions"}.${key}." => own },
     merge([
       for key, errors in local.errors : {
         for error in errors : "${key == "*" ? "" : "functions.${key}."}errors.${error.type}." => error.values
@@ -90,66 +90,47 @@ locals {
     ]...),
   )
 
-  # The seconds of all durations that are set, and of their bounds. What is no duration has none.
-  seconds = {
-    for text in distinct(concat(
-      flatten([for values in values(local.checked) : [
-        for name, value in values : [for text in split(",", value) : trimspace(text)]
-        if startswith(local.settings[name].type, "duration")
-      ]]),
-      flatten([for it in values(local.settings) : [it.min, it.max] if startswith(it.type, "duration")]),
-      [for it in values(local.settings) : it.default if it.type == "duration"],
-    )) : text =>
-    tonumber(regex("^([0-9]+)[smhd]?$", text)[0]) * lookup({ m = 60, h = 3600, d = 86400 }, substr(text, -1, 1), 1)
-    if can(regex("^[0-9]+[smhd]?$", text))
-  }
-
-  # The three durations of each function in seconds. `*` has those of the general policy.
-  durations = {
-    for key, own in local.policies : key => [
-      for name in ["BASE_BACKOFF", "MAX_BACKOFF", "MAX_AGE"] :
-      contains(keys(own), "BACKOFFS") && name != "MAX_AGE" ? 0
-      : lookup(local.seconds, lookup(merge(local.general, own), name, local.settings[name].default), 0)
-    ]
-  }
-
-  # What is wrong with single values.
+  # The values that are wrong in form. Their bounds are the handler's: it doesn't start with a value outside them.
   faults = flatten([
-    for place, values in local.checked : [
-      for name, value in values : [
-        for it in [local.settings[name]] : format(
-          "%s%s must be %s, got %s.",
-          place,
-          lower(name),
-          it.type == "choice" ? join(" or ", it.options)
-          : it.type == "whole" ? "a whole number from 1 to ${it.max}"
-          : it.type == "duration" ? "a duration such as 90, 90s or 15m, from ${it.min} to ${it.max}"
-          : it.type == "durations" ? "durations such as ${it.example}, each from ${it.min} to ${it.max}"
-          : it.type == "pointer" ? "a JSON pointer such as /tenant/id"
-          : "texts that are not blank",
-          jsonencode(value),
-        )
-        if !try(
-          it.type == "choice" ? contains(it.options, value)
-          : it.type == "whole" ? tonumber(value) >= 1 && tonumber(value) <= it.max && floor(tonumber(value)) == tonumber(value)
-          : it.type == "duration" ? local.seconds[value] >= local.seconds[it.min] && local.seconds[value] <= local.seconds[it.max]
-          : it.type == "durations" ? alltrue([
-            for text in split(",", value) :
-            local.seconds[trimspace(text)] >= local.seconds[it.min] && local.seconds[trimspace(text)] <= local.seconds[it.max]
-          ])
-          : it.type == "pointer" ? can(regex(it.pattern, value))
-          : it.type == "list" ? value == "" || alltrue([for text in split(",", value) : trimspace(text) != ""])
-          : true,
-          false,
-        )
-      ]
+    for place, values in local.all_values : [
+      for name, value in values :
+      "${place}${lower(name)} must be ${local.settings[name].expected}, got ${jsonencode(value)}."
+      if !can(regex(local.settings[name].pattern, value))
     ]
   ])
+
+  # What is switched on and needs the ledger.
+  needing_ledger = distinct(flatten([
+    for values in values(local.all_values) : [
+      for name, value in values : lower(name) if value == "true" && can(local.settings[name].needs)
+    ]
+  ]))
+
+  # The seconds of each maximum age that is set, by its text: 7d is 604800. One that is wrong in form is a fault above.
+  seconds = {
+    for age in distinct([for values in values(local.all_values) : values.MAX_AGE if can(values.MAX_AGE)]) :
+    age => can(regex(local.settings.MAX_AGE.pattern, age)) ? (
+      tonumber(trim(age, "smhd")) * lookup({ m = 60, h = 3600, d = 86400 }, substr(age, -1, 1), 1)
+    ) : 0
+  }
+
+  # The maximum age of each function and queue, in seconds.
+  max_age_seconds = { for key, own in local.own_values : key => local.seconds[lookup(own, "MAX_AGE", var.max_age)] }
 
   queue_targets = {
     for queue, members in local.queues :
     aws_sqs_queue.retry[queue].name => [for key in members : local.target_names[key]]
   }
+
+  # The policies of functions and queues that have one, and the errors of all functions.
+  policies = merge(
+    {
+      for key, own in local.own_values :
+      local.target_names[key] => merge(own, lookup(local.errors_written, key, {}))
+      if length(own) + length(lookup(local.errors_written, key, {})) > 0
+    },
+    { for key, errors in local.errors_written : key => errors if key == "*" },
+  )
 
   environment = merge(local.general, {
     for name, value in {
@@ -157,10 +138,7 @@ locals {
       LEDGER_TABLE          = one(aws_dynamodb_table.ledger[*].name)
       RECORD_BUCKETS        = local.has_bucket ? local.bucket_name : null
       QUEUE_TARGETS         = length(local.queues) == 0 ? null : jsonencode(local.queue_targets)
-      POLICIES = length(merge(values(local.own_policies)...)) + length(var.errors) == 0 ? null : jsonencode(merge(
-        { for key, own in local.own_policies : local.target_names[key] => own if length(own) > 0 },
-        { for key, text in local.errors_written : key => { ERRORS = text } if key == "*" },
-      ))
+      POLICIES              = length(local.policies) == 0 ? null : jsonencode(local.policies)
     } : name => value if value != null
   })
 
@@ -396,18 +374,14 @@ resource "aws_lambda_function" "handler" {
     }
     precondition {
       condition = (length(var.backoffs) == 0 || var.base_backoff == local.settings.BASE_BACKOFF.default && var.max_backoff == local.settings.MAX_BACKOFF.default) && alltrue([
-        for values in values(local.checked) :
+        for values in values(local.all_values) :
         length(setintersection(keys(values), local.settings.BACKOFFS.instead_of)) == 0 if contains(keys(values), "BACKOFFS")
       ])
       error_message = "backoffs takes the place of base_backoff and max_backoff: set either."
     }
     precondition {
-      condition     = var.ledger || !(var.register || var.probe)
-      error_message = "The register and probes need the ledger: set ledger to true."
-    }
-    precondition {
-      condition     = var.ledger || !anytrue(concat([var.transparent], [for it in values(var.functions) : coalesce(it.transparent, false)]))
-      error_message = "Transparent functions need the ledger: set ledger to true, or leave transparent out and let the function read the envelope."
+      condition     = var.ledger || length(local.needing_ledger) == 0
+      error_message = "The ledger is needed by ${join(" and ", local.needing_ledger)}: set ledger to true."
     }
     precondition {
       condition     = length(var.functions) > 0 || !local.has_bucket
@@ -416,16 +390,6 @@ resource "aws_lambda_function" "handler" {
     precondition {
       condition     = length(local.faults) == 0
       error_message = join(" ", local.faults)
-    }
-    precondition {
-      condition     = length(local.faults) > 0 || alltrue([for seconds in values(local.durations) : seconds[0] <= seconds[1]])
-      error_message = "The max_backoff must be at least base_backoff, for each function too."
-    }
-    precondition {
-      condition = length(local.faults) > 0 || alltrue([
-        for seconds in values(local.durations) : seconds[0] <= seconds[2] - min(60, seconds[2] / 100)
-      ])
-      error_message = "The max_age must be longer than base_backoff, for each function too."
     }
     precondition {
       condition = var.reserved_concurrency == null || var.pollers != null ? true : (

@@ -25,14 +25,8 @@ locals {
   notifying_queues = distinct([for key in keys(var.functions) : local.queue_of[key]])
 
   # A record is read until its event is given up, and then as long as its dead letter is kept.
-  day_seconds = 24 * 60 * 60
-  longest_age = max(concat(
-    [for seconds in values(local.durations) : seconds[2]],
-    flatten([for errors in values(local.errors) : [
-      for error in errors : lookup(local.seconds, lookup(error.values, "MAX_AGE", ""), 0)
-    ]]),
-  )...)
-  records_days = ceil((local.longest_age + local.retention_seconds) / local.day_seconds) + local.record.slack_days
+  longest_seconds = max(values(local.seconds)...) + local.retention_seconds
+  records_days    = ceil(local.longest_seconds / (24 * 60 * 60)) + local.record.slack_days
 
   record_readers = distinct(concat(local.handler_role_arns, var.redrive_principals, var.operator_principals))
   record_writers = distinct([for it in values(var.functions) : it.role_arn])
