@@ -20,7 +20,7 @@ def methods() -> str:
         lines = [
             *([line] if len(line) <= WIDTH else ["  /**", *wrapped(said, "   * "), "   */"]),
             f"  public metric{name}(options: RetryMetricOptions = {{}}): cloudwatch.IMetric {{",
-            f"    return this.metric('{name}', options);",
+            f"    return this._metric('{name}', options);",
             "  }",
         ]
         blocks.append("\n".join(lines))

@@ -37,7 +37,7 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("infra/cdk/lib/retry-policy.ts", "properties", lambda: cdk.properties("policy")),
     ("infra/cdk/lib/retry-policy.ts", "properties of errors", cdk.properties_of_errors),
     ("infra/cdk/lib/props.ts", "properties", lambda: cdk.properties("handler")),
-    ("infra/cdk/lib/async-retry.ts", "methods", cdk_metrics.methods),
+    ("infra/cdk/lib/metric-methods.ts", "methods", cdk_metrics.methods),
     ("infra/cdk/lib/metrics.ts", "statistics", cdk_metrics.statistics),
     ("infra/terraform/variables.tf", "attributes of a function", terraform.attributes_of_function),
     ("infra/terraform/variables.tf", "attributes of a queue", lambda: terraform.attributes(OPTIONS["policy"])),

@@ -10,7 +10,7 @@ import { Construct } from 'constructs';
 import { Faults } from './faults';
 import { countMetricLines, RetrySystem } from './metrics';
 import type { AsyncRetryProps } from './props';
-import { checkKnown, checkWhole } from './retry-policy';
+import { checkKnown, checkWhole } from './checks';
 import { ownId, Retried, Target } from './target';
 import {
   ALARMS,

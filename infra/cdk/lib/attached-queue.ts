@@ -3,7 +3,10 @@ import { Construct, IConstruct } from 'constructs';
 import { Faults } from './faults';
 import type { AttachQueueOptions } from './props';
 import { ClosedQueue, resourceOf, RetryQueue } from './queues';
-import { checkPolicy, checkWhole, FUNCTIONS_ONLY, RetryPolicy } from './retry-policy';
+import { checkWhole } from './checks';
+import { checkPolicy } from './policy-checks';
+import { RetryPolicy } from './retry-policy';
+import { FUNCTIONS_ONLY } from './settings';
 import { checkHome, isOfType, ownId, Retried, Target } from './target';
 
 /** With more, SQS's own repetitions without a backoff would come first for too long. */

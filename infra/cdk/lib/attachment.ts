@@ -1,21 +1,10 @@
-import {
-  Annotations,
-  aws_iam as iam,
-  aws_kms as kms,
-  aws_lambda as lambda,
-  CfnDeletionPolicy,
-  CfnResource,
-  Stack,
-  Token,
-} from 'aws-cdk-lib';
+import { Annotations, aws_iam as iam, aws_lambda as lambda, CfnDeletionPolicy, CfnResource, Stack } from 'aws-cdk-lib';
 import { Construct, IDependable } from 'constructs';
-import { Faults } from './faults';
-import { KEY_ACTIONS } from './handler';
 import type { Records } from './records';
-import { RetryPolicy } from './retry-policy';
-import { RetryQueue } from './queues';
-import { ConsumedQueue } from './retry-queues';
-import { CONFIG_ID, ownId, Target } from './target';
+import type { RetryPolicy } from './retry-policy';
+import type { ConsumedQueue } from './retry-queues';
+import type { Senders } from './senders';
+import { CONFIG_ID, destinationsOf, ownId, Target } from './target';
 
 export interface AttachmentProps {
   readonly target: Target;
@@ -26,33 +15,6 @@ export interface AttachmentProps {
   /** The queue for its failures. No failure may arrive before the mapping exists. */
   readonly consumed: ConsumedQueue;
   readonly senders: Senders;
-}
-
-/** Reports why a function can't be attached. */
-export function checkAttachable(target: Target, policy: RetryPolicy, faults: Faults): void {
-  target.checkLoop(faults);
-  if (target.resource?.tenancyConfig && !policy.tenantId) {
-    faults.note(
-      'tenantId must be the place of the tenant id in its payload, such as /tenant/id: it has tenant isolation',
-    );
-  }
-  if (target.resource?.durableConfig) {
-    faults.note(
-      'it is a durable function, which has no destinations: make a retry queue its dead-letter queue, as docs/functions.md says',
-    );
-  }
-  const { ownConfig: config } = target;
-  if (config && Token.isUnresolved(config.destinationConfig)) {
-    faults.note(`its event invoke config at ${config.node.path} can't be read`);
-  } else if (config && destinationsOf(config).onFailure) {
-    faults.note(`it already has another on-failure destination, by ${config.node.path}`);
-  }
-  if (config?.maximumRetryAttempts) {
-    const got = Token.isUnresolved(config.maximumRetryAttempts) ? 'a token' : config.maximumRetryAttempts;
-    faults.note(
-      `retryAttempts must not be set: Lambda's own retries would come before the first failure is known, got ${got}`,
-    );
-  }
 }
 
 /**
@@ -187,78 +149,5 @@ export class Attachment extends Construct {
 
   private warn(topic: string, what: string): void {
     Annotations.of(this).addWarningV2(`comeback:${topic}`, `${this.target.path}: ${what}`);
-  }
-}
-
-function destinationsOf(config: lambda.CfnEventInvokeConfig): lambda.CfnEventInvokeConfig.DestinationConfigProperty {
-  return (config.destinationConfig ?? {}) as lambda.CfnEventInvokeConfig.DestinationConfigProperty;
-}
-
-/** The policies of one role, and the queues that it may send to. */
-interface Sender {
-  readonly policy: iam.Policy;
-  readonly queues: Set<RetryQueue>;
-  /** The policy for the bucket of records, if it may put them there. */
-  putting?: iam.Policy;
-}
-
-/**
- * The roles of the attached functions. Each role has one policy for queues and one for a bucket, however many functions
- * share it.
- */
-export class Senders extends Construct {
-  private readonly known = new Map<string, Sender>();
-
-  constructor(
-    scope: Construct,
-    private readonly key?: kms.IKey,
-    private readonly records?: Records,
-  ) {
-    super(scope, 'Senders');
-  }
-
-  /** Lets a role send to a queue. */
-  public allow(role: iam.IRole, queue: RetryQueue): iam.Policy {
-    const { policy, queues } = this.of(role);
-    if (!queues.has(queue)) {
-      queues.add(queue);
-      queue.allowSend(role.roleArn);
-      policy.addStatements(new iam.PolicyStatement({ actions: ['sqs:SendMessage'], resources: [queue.queueArn] }));
-    }
-    return policy;
-  }
-
-  /**
-   * Lets a role put records into the bucket. This is a policy of its own, because CloudFormation deletes one
-   * that is not needed any more only after the destination has changed.
-   */
-  public allowPut(role: iam.IRole, records: Records): iam.Policy {
-    const sender = this.of(role);
-    if (sender.putting === undefined) {
-      sender.putting = new iam.Policy(this, `Records-${ownId(role)}`, { statements: records.statements() });
-      role.attachInlinePolicy(sender.putting);
-    }
-    return sender.putting;
-  }
-
-  /** Exempts every role of this account, because the function's role is unknown. The role also needs the permission. */
-  public allowUnknown(queue: RetryQueue): void {
-    const { account, partition } = Stack.of(this);
-    const anyRole = `arn:${partition}:iam::${account}:role/*`;
-    queue.allowSend(anyRole);
-    this.records?.exempt(anyRole);
-  }
-
-  private of(role: iam.IRole): Sender {
-    const known = this.known.get(role.roleArn);
-    if (known) return known;
-    // A role whose function uses the bucket no more may still put a record, so this is for all.
-    this.records?.exempt(role.roleArn);
-    const policy = new iam.Policy(this, ownId(role));
-    if (this.key) policy.addStatements(new iam.PolicyStatement({ actions: KEY_ACTIONS, resources: [this.key.keyArn] }));
-    role.attachInlinePolicy(policy);
-    const added: Sender = { policy, queues: new Set() };
-    this.known.set(role.roleArn, added);
-    return added;
   }
 }

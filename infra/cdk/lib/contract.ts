@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import * as path from 'node:path';
 
 /** A setting of the handler, as the handler's own table has it. */
-interface Setting {
+export interface Setting {
   readonly scope: 'policy' | 'member' | 'handler' | 'functions' | 'resource';
   readonly type: 'duration' | 'durations' | 'whole' | 'choice' | 'flag' | 'list' | 'pointer' | 'json' | 'text';
   readonly default?: string | number | boolean | null;
@@ -20,7 +20,9 @@ interface Setting {
   /** The setting without which `true` is refused. */
   readonly needs?: string;
   readonly options?: string[];
+  /** The form of its text, if there is a property for it, and the same in words. */
   readonly pattern?: string;
+  readonly expected?: string;
 }
 
 export const SETTINGS: { readonly [name: string]: Setting } = read('settings');

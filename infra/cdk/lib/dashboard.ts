@@ -4,7 +4,7 @@ import { PRICES } from './contract';
 import { MEMORY_SIZE } from './handler';
 import { metricOf, metricOfLambda, metricOfLog, RetrySystem } from './metrics';
 import type { AsyncRetryProps } from './props';
-import { secondsOf } from './retry-policy';
+import { secondsOf } from './durations';
 import type { Retried } from './target';
 
 /** Options of the dashboard of an `AsyncRetry`. */

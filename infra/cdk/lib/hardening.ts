@@ -10,7 +10,7 @@ import {
 } from 'aws-cdk-lib';
 import { IConstruct } from 'constructs';
 import type { Faults } from './faults';
-import { checkWhole } from './retry-policy';
+import { checkWhole } from './checks';
 
 /** Options that follow an organization's rules for running and deploying the handler. */
 export interface HardeningProps {

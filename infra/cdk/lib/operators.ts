@@ -1,5 +1,5 @@
-import { ArnFormat, aws_iam as iam, aws_lambda as lambda, Stack } from 'aws-cdk-lib';
-import { CHANGE_VISIBILITY, DeadLetterQueue, RECEIVE_AND_DELETE } from './queues';
+import { Annotations, ArnFormat, aws_iam as iam, aws_lambda as lambda, Stack } from 'aws-cdk-lib';
+import { CHANGE_VISIBILITY, DeadLetterQueue, RECEIVE_AND_DELETE, REDRIVE } from './queues';
 import { Conditions, INVOKE, KEY_ACTIONS, Statements } from './handler';
 import { TABLE } from './contract';
 import { RetrySystem } from './metrics';
@@ -106,6 +106,38 @@ export function grantOperating(system: OperatedSystem, grantee: iam.IGrantable, 
     key?.grant(grantee, ...KEY_ACTIONS);
   const ofRecords = records?.grantRead(grantee, principalArn);
   return [read, ...(ofRecords ? [ofRecords] : [])].reduce((all, each) => all.combine(each), permissions.grant);
+}
+
+/** Grants the permissions to look at dead letters, delete them and send all of them back. */
+export function grantRedriving(system: OperatedSystem, grantee: iam.IGrantable, principalArn: string): iam.Grant {
+  const { retry, options, queues, records } = system;
+  const { deadLetterQueue } = retry;
+  if (deadLetterQueue instanceof DeadLetterQueue) deadLetterQueue.allowReceive(principalArn);
+  for (const key of [options.encryptionKey, options.deadLetterQueue?.encryptionMasterKey])
+    key?.grant(grantee, ...KEY_ACTIONS);
+  records?.grantRead(grantee, principalArn);
+  const ofDeadLetters = iam.Grant.addToPrincipal({
+    grantee,
+    actions: REDRIVE,
+    resourceArns: [deadLetterQueue.queueArn],
+  });
+  return queues.grantRedrive({ grantee, principalArn }).reduce((all, each) => all.combine(each), ofDeadLetters);
+}
+
+/** The ARN of a principal for the queues' policies. SQS never checks them with the principal of an account. */
+export function principalArnOf(retry: RetrySystem, { grantPrincipal }: iam.IGrantable, call: string): string {
+  const principal = grantPrincipal as Partial<iam.IRole & iam.IUser & iam.ArnPrincipal>;
+  const principalArn = principal.roleArn ?? principal.userArn ?? principal.arn;
+  if (principalArn !== undefined && !(grantPrincipal instanceof iam.AccountPrincipal)) return principalArn;
+  throw new Error(
+    `AsyncRetry ${retry.node.path}: ${call} must be given a role, a user or something with a role, got ${principal}`,
+  );
+}
+
+/** Warns if a principal did not get all permissions of a grant: says how it can get them. */
+export function warnUnlessGranted(retry: RetrySystem, grant: iam.Grant, topic: string, what: string): iam.Grant {
+  if (!grant.success) Annotations.of(retry).addWarningV2(`comeback:${topic}`, what);
+  return grant;
 }
 
 /** Collects the permissions of one principal. */

@@ -12,15 +12,10 @@ import { IConstruct } from 'constructs';
 import { DeadLetterQueue, RetryQueue } from './queues';
 import { Faults } from './faults';
 import { checkHardening, HardeningProps } from './hardening';
-import {
-  checkDuration,
-  checkHandler,
-  checkKnown,
-  checkPolicy,
-  checkWhole,
-  effectivePolicy,
-  RetryPolicy,
-} from './retry-policy';
+import { checkDuration, checkKnown, checkWhole } from './checks';
+import { effectivePolicy } from './effective-policy';
+import { checkHandler, checkPolicy } from './policy-checks';
+import { RetryPolicy } from './retry-policy';
 import { checkHome } from './target';
 
 /** The properties of `AsyncRetry`. */
@@ -207,9 +202,6 @@ export interface AttachQueueOptions extends RetryPolicy {
    */
   readonly consumers?: lambda.IFunction[];
 }
-
-/** A shared queue's policy names the functions' roles. More might not fit into its 8 KB. */
-export const SHARING_MAX = 50;
 
 /** Enough for a batch of ten when endpoints are slow. Usually they answer in milliseconds. */
 export const HANDLER_TIMEOUT = Duration.seconds(30);

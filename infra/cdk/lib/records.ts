@@ -14,7 +14,7 @@ import { Construct } from 'constructs';
 import { RECORDS, SETTINGS } from './contract';
 import type { RetryHandler } from './handler';
 import { exceptFor, principalArns, RetryQueue } from './queues';
-import { parseDuration } from './retry-policy';
+import { parseDuration } from './durations';
 import { tagPart } from './tags';
 import { ownId } from './target';
 

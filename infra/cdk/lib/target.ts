@@ -27,6 +27,12 @@ export class Target {
       : undefined;
   }
 
+  /** What is retried: the function, without alias or version. */
+  public get retried(): Retried {
+    const { base } = this;
+    return { name: base.functionName, arn: base.functionArn, construct: base, function: base };
+  }
+
   /** The ARNs by which failure records may name this qualifier. */
   public get ownArns(): string[] {
     const { functionArn } = this.base;
@@ -152,6 +158,13 @@ export const CONFIG_ID = 'EventInvokeConfig';
 /** Whether a construct is the resource of an event invoke config. */
 export function isEventInvokeConfig(construct: IConstruct | undefined): construct is lambda.CfnEventInvokeConfig {
   return isOfType(construct, lambda.CfnEventInvokeConfig.CFN_RESOURCE_TYPE_NAME);
+}
+
+/** The destinations of an event invoke config. */
+export function destinationsOf(
+  config: lambda.CfnEventInvokeConfig,
+): lambda.CfnEventInvokeConfig.DestinationConfigProperty {
+  return (config.destinationConfig ?? {}) as lambda.CfnEventInvokeConfig.DestinationConfigProperty;
 }
 
 /** Reports a resource in another account or region than a scope, if both are known. */

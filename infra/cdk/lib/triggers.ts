@@ -10,7 +10,7 @@ import { propertyOf, read, SETTINGS } from './contract';
 import { retentionOf } from './queues';
 import { nameOfLines } from './metrics';
 import type { AsyncRetryProps } from './props';
-import { secondsOf } from './retry-policy';
+import { secondsOf } from './durations';
 import type { Retried } from './target';
 
 /** How soon a person must react. */

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { App, aws_iam as iam, aws_lambda as lambda, CfnParameter, Duration, NestedStack, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry, AsyncRetryProps, AttachOptions } from '../lib';
-import { estimatedLength } from '../lib/handler';
+import { estimatedLength } from '../lib/bindings';
 import { Target } from '../lib/target';
 import { errorOf, functionIn, TestStack } from './app';
 

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { aws_iam as iam, aws_sqs as sqs, CfnParameter, Duration, Token } from 'aws-cdk-lib';
 import { AsyncRetry, AsyncRetryProps, Jitter, RetryPolicy } from '../lib';
-import { generalVariables, variables } from '../lib/retry-policy';
+import { generalVariables, variables } from '../lib/variables';
 import { errorOf, TestStack } from './app';
 
 const BAD_POLICIES: [RetryPolicy, string][] = [
@@ -35,7 +35,7 @@ const BAD_POLICIES: [RetryPolicy, string][] = [
   [{ maxAttempts: 0 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 0'],
   [{ maxAttempts: 1.5 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 1.5'],
   [{ maxAttempts: 2 ** 32 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 4294967296'],
-  [{ jitter: 'some' as Jitter }, 'jitter must be full, equal, none, got "some"'],
+  [{ jitter: 'some' as Jitter }, 'jitter must be full, equal or none, got "some"'],
   [{ nonRetryableErrors: ['Good', 'a,b'] }, 'nonRetryableErrors must be texts without a comma, * allowed, got "a,b"'],
   [{ nonRetryableErrors: [' '] }, 'nonRetryableErrors must be texts without a comma, * allowed, got " "'],
 ];
