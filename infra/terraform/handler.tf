@@ -163,107 +163,55 @@ locals {
     ]
   ])
 
-  handler_statements = concat(
+  # What the handler may do, and on what.
+  handler_may = concat(
     [
+      { actions = ["logs:CreateLogStream", "logs:PutLogEvents"], on = ["${aws_cloudwatch_log_group.handler.arn}:*"] },
       {
-        Effect   = "Allow"
-        Action   = ["logs:CreateLogStream", "logs:PutLogEvents"]
-        Resource = ["${aws_cloudwatch_log_group.handler.arn}:*"]
+        actions = ["sqs:SendMessage"]
+        on      = concat([local.central == null ? aws_sqs_queue.dead_letter.arn : local.central.arn], local.source_queue_arns)
       },
       {
-        Effect = "Allow"
-        Action = ["sqs:SendMessage"]
-        Resource = concat(
-          [local.central == null ? aws_sqs_queue.dead_letter.arn : local.central.arn],
-          [for it in values(var.queues) : it.queue.arn],
-        )
-      },
-    ],
-    [
-      # The handler reads the number of messages in flight, and if there are too many, it sends waiting messages again,
-      # with a delay.
-      for queues in [values(aws_sqs_queue.retry)] : {
-        Effect = "Allow"
-        Action = [
+        # The handler reads the number of messages in flight, and if there are too many, it sends waiting messages
+        # again, with a delay.
+        actions = [
           "sqs:ReceiveMessage",
           "sqs:DeleteMessage",
           "sqs:ChangeMessageVisibility",
           "sqs:GetQueueAttributes",
           "sqs:SendMessage",
         ]
-        Resource = [for queue in queues : queue.arn]
-      } if length(queues) > 0
-    ],
-    [
-      for arns in [local.invoked_arns] : {
-        Effect   = "Allow"
-        Action   = ["lambda:InvokeFunction"]
-        Resource = arns
-      } if length(arns) > 0
-    ],
-    [
-      for table in aws_dynamodb_table.ledger : {
-        Effect = "Allow"
+        on = local.retry_queue_arns
+      },
+      { actions = ["lambda:InvokeFunction"], on = local.invoked_arns },
+      {
         # Also in transactions. A function may become transparent at any time, which needs all of them.
-        Action   = ["dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchGetItem", "dynamodb:Query"]
-        Resource = [table.arn]
-      }
-    ],
-    [
-      for table in aws_dynamodb_table.ledger : {
-        Effect   = "Allow"
-        Action   = ["dynamodb:Query"]
-        Resource = ["${table.arn}/index/${local.table.index}"]
-      } if var.register && var.probe
+        actions = ["dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchGetItem", "dynamodb:Query"]
+        on      = local.ledger_arns
+      },
+      { actions = ["dynamodb:Query"], on = var.probe ? local.register_arns : [] },
     ],
     local.record_reading,
     [
-      # With it, S3 tells a record that is gone from one that the handler may not read. The condition s3:prefix is one of
-      # lists only, and this is asked for a read, which names no prefix.
-      for arn in [local.bucket_arn] : {
-        Effect   = "Allow"
-        Action   = local.record.handler.bucket
-        Resource = [arn]
-      } if local.has_bucket
-    ],
-    [
+      {
+        # With it, S3 tells a record that is gone from one that the handler may not read. The condition s3:prefix is one
+        # of lists only, and this is asked for a read, which names no prefix.
+        actions = local.record.handler.bucket
+        on      = local.bucket_arns
+      },
       # CloudWatch doesn't support resource-level permissions.
-      for action in ["cloudwatch:GetMetricData"] : {
-        Effect   = "Allow"
-        Action   = [action]
-        Resource = ["*"]
-      } if var.probe
-    ],
-    [
+      { actions = ["cloudwatch:GetMetricData"], on = var.probe ? ["*"] : [] },
       # SQS leaves a message that it moves encrypted with the key of its source.
-      for key in distinct([
-        for key in concat([var.kms_key_arn, var.central_kms_key_arn], values(local.source_keys)) : key if key != null
-        ]) : {
-        Effect   = "Allow"
-        Action   = ["kms:Decrypt", "kms:GenerateDataKey"]
-        Resource = [key]
-      }
-    ],
-    [
-      for key in [var.environment_kms_key_arn] : {
-        Effect   = "Allow"
-        Action   = ["kms:Decrypt"]
-        Resource = [key]
-      } if key != null
-    ],
-    [
+      {
+        actions = ["kms:Decrypt", "kms:GenerateDataKey"]
+        on      = distinct(concat(local.keys, [for key in concat([var.central_kms_key_arn], values(local.source_keys)) : key if key != null]))
+      },
+      { actions = ["kms:Decrypt"], on = [for key in [var.environment_kms_key_arn] : key if key != null] },
       # X-Ray doesn't support resource-level permissions.
-      for actions in [["xray:PutTraceSegments", "xray:PutTelemetryRecords"]] : {
-        Effect   = "Allow"
-        Action   = actions
-        Resource = ["*"]
-      } if var.tracing == "Active"
-    ],
-    [
-      # EC2 doesn't support resource-level permissions for these.
-      for subnets in [var.subnet_ids] : {
-        Effect = "Allow"
-        Action = [
+      { actions = ["xray:PutTraceSegments", "xray:PutTelemetryRecords"], on = var.tracing == "Active" ? ["*"] : [] },
+      {
+        # EC2 doesn't support resource-level permissions for these.
+        actions = [
           "ec2:CreateNetworkInterface",
           "ec2:DescribeNetworkInterfaces",
           "ec2:DescribeSubnets",
@@ -271,10 +219,18 @@ locals {
           "ec2:AssignPrivateIpAddresses",
           "ec2:UnassignPrivateIpAddresses",
         ]
-        Resource = ["*"]
-      } if length(subnets) > 0
+        on = length(var.subnet_ids) > 0 ? ["*"] : []
+      },
     ],
   )
+
+  # IAM refuses a statement about no resource.
+  handler_statements = [
+    for it in local.handler_may : { Effect = "Allow", Action = it.actions, Resource = it.on } if length(it.on) > 0
+  ]
+
+  # The key of the queues, the ledger and the bucket, if it is not the services' own.
+  keys = [for key in [var.kms_key_arn] : key if key != null]
 
   handler_policy = jsonencode({ Version = "2012-10-17", Statement = local.handler_statements })
 }

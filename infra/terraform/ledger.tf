@@ -2,6 +2,9 @@
 
 locals {
   table = jsondecode(file("${path.module}/../cdk/contract/table.json"))
+
+  ledger_arns   = aws_dynamodb_table.ledger[*].arn
+  register_arns = [for arn in local.ledger_arns : "${arn}/index/${local.table.index}" if var.register]
 }
 
 resource "aws_dynamodb_table" "ledger" {

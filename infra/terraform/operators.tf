@@ -17,176 +17,83 @@ locals {
       )
     ],
   )
-}
 
-# Allows reading settings, counts, waiting events, metrics and logs. It can't read messages, but logs may have payloads.
-resource "aws_iam_policy" "read" {
-  count = length(var.operator_principals) > 0 ? 1 : 0
+  # What people may do, and on what, by the names of the policies.
+  people_may = {
+    # Reading settings, counts, waiting events, metrics and logs. It can't read messages, but logs may have payloads.
+    read = [
+      {
+        # These actions don't support resource-level permissions.
+        actions = [
+          "lambda:ListEventSourceMappings",
+          "lambda:ListFunctions",
+          "logs:GetQueryResults",
+          "cloudwatch:GetMetricData",
+          "tag:GetResources",
+        ]
+        on = ["*"]
+      },
+      {
+        actions = ["sqs:GetQueueAttributes", "sqs:GetQueueUrl"]
+        on      = concat([aws_sqs_queue.dead_letter.arn], local.retry_queue_arns, local.source_queue_arns)
+      },
+      {
+        # GetFunction is left out, because it also exposes the code.
+        actions = [
+          "lambda:GetFunctionConfiguration",
+          "lambda:GetFunctionConcurrency",
+          "lambda:GetFunctionEventInvokeConfig",
+          "lambda:GetFunctionRecursionConfig",
+          "lambda:GetPolicy",
+          "lambda:ListFunctionEventInvokeConfigs",
+          "lambda:ListTags",
+        ]
+        on = concat([aws_lambda_function.handler.arn], local.function_arns)
+      },
+      { actions = ["logs:FilterLogEvents", "logs:StartQuery"], on = local.log_group_arns },
+      {
+        actions = [
+          "s3:GetBucketNotification",
+          "s3:GetBucketPolicy",
+          "s3:GetBucketPublicAccessBlock",
+          "s3:GetEncryptionConfiguration",
+          "s3:GetLifecycleConfiguration",
+        ]
+        on = local.bucket_arns
+      },
+      { actions = ["dynamodb:GetItem", "dynamodb:BatchGetItem"], on = local.ledger_arns },
+      { actions = ["dynamodb:Query", "dynamodb:Scan"], on = local.register_arns },
+      { actions = ["kms:Decrypt"], on = var.ledger ? local.keys : [] },
+    ]
 
-  name        = "${var.name}-read"
-  description = "Shows the state of the retry system"
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = concat(
+    # Retrying waiting events now, cancelling them, pausing functions, and sending dead letters back one by one.
+    operate = concat(
       [
         {
-          Effect = "Allow"
-          # These actions don't support resource-level permissions.
-          Action = [
-            "lambda:ListEventSourceMappings",
-            "lambda:ListFunctions",
-            "logs:GetQueryResults",
-            "cloudwatch:GetMetricData",
-            "tag:GetResources",
-          ]
-          Resource = ["*"]
+          actions = ["sqs:ChangeMessageVisibility"]
+          on      = concat([aws_sqs_queue.dead_letter.arn], local.retry_queue_arns)
         },
+        { actions = ["sqs:ReceiveMessage", "sqs:DeleteMessage"], on = [aws_sqs_queue.dead_letter.arn] },
+        { actions = ["lambda:InvokeFunction"], on = local.function_arns },
+        { actions = ["sqs:SendMessage"], on = local.source_queue_arns },
+        { actions = ["dynamodb:UpdateItem"], on = local.ledger_arns },
         {
-          Effect = "Allow"
-          Action = ["sqs:GetQueueAttributes", "sqs:GetQueueUrl"]
-          Resource = concat(
-            [aws_sqs_queue.dead_letter.arn],
-            [for queue in values(aws_sqs_queue.retry) : queue.arn],
-            [for it in values(var.queues) : it.queue.arn],
-          )
+          # Deleting a failure's claim could re-invoke its event twice.
+          actions = ["dynamodb:DeleteItem"]
+          on      = local.ledger_arns
+          only_if = { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = ["target/*"] } }
         },
-        {
-          # GetFunction is left out, because it also exposes the code.
-          Effect = "Allow"
-          Action = [
-            "lambda:GetFunctionConfiguration",
-            "lambda:GetFunctionConcurrency",
-            "lambda:GetFunctionEventInvokeConfig",
-            "lambda:GetFunctionRecursionConfig",
-            "lambda:GetPolicy",
-            "lambda:ListFunctionEventInvokeConfigs",
-            "lambda:ListTags",
-          ]
-          Resource = concat([aws_lambda_function.handler.arn], local.function_arns)
-        },
-        {
-          Effect   = "Allow"
-          Action   = ["logs:FilterLogEvents", "logs:StartQuery"]
-          Resource = local.log_group_arns
-        },
-      ],
-      [
-        for arn in [local.bucket_arn] : {
-          Effect = "Allow"
-          Action = [
-            "s3:GetBucketNotification",
-            "s3:GetBucketPolicy",
-            "s3:GetBucketPublicAccessBlock",
-            "s3:GetEncryptionConfiguration",
-            "s3:GetLifecycleConfiguration",
-          ]
-          Resource = [arn]
-        } if local.has_bucket
-      ],
-      [
-        for table in aws_dynamodb_table.ledger : {
-          Effect   = "Allow"
-          Action   = ["dynamodb:GetItem", "dynamodb:BatchGetItem"]
-          Resource = [table.arn]
-        }
-      ],
-      [
-        for table in aws_dynamodb_table.ledger : {
-          Effect   = "Allow"
-          Action   = ["dynamodb:Query", "dynamodb:Scan"]
-          Resource = ["${table.arn}/index/${local.table.index}"]
-        } if var.register
-      ],
-      [
-        for key in [var.kms_key_arn] : {
-          Effect   = "Allow"
-          Action   = ["kms:Decrypt"]
-          Resource = [key]
-        } if key != null && var.ledger
-      ],
-    )
-  })
-  tags = var.tags
-}
-
-# Allows retrying waiting events now, cancelling them, pausing functions, and sending dead letters back one by one.
-resource "aws_iam_policy" "operate" {
-  count = length(var.operator_principals) > 0 ? 1 : 0
-
-  name        = "${var.name}-operate"
-  description = "Acts on waiting events and dead letters of the retry system"
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = concat(
-      [
-        {
-          Effect   = "Allow"
-          Action   = ["sqs:ChangeMessageVisibility"]
-          Resource = concat([aws_sqs_queue.dead_letter.arn], [for queue in values(aws_sqs_queue.retry) : queue.arn])
-        },
-        {
-          Effect   = "Allow"
-          Action   = ["sqs:ReceiveMessage", "sqs:DeleteMessage"]
-          Resource = [aws_sqs_queue.dead_letter.arn]
-        },
-      ],
-      [
-        for arns in [local.function_arns] : {
-          Effect   = "Allow"
-          Action   = ["lambda:InvokeFunction"]
-          Resource = arns
-        } if length(arns) > 0
-      ],
-      [
-        for queues in [values(var.queues)] : {
-          Effect   = "Allow"
-          Action   = ["sqs:SendMessage"]
-          Resource = [for it in queues : it.queue.arn]
-        } if length(queues) > 0
-      ],
-      [
-        for table in aws_dynamodb_table.ledger : {
-          Effect   = "Allow"
-          Action   = ["dynamodb:UpdateItem"]
-          Resource = [table.arn]
-        }
-      ],
-      [
-        # Deleting a failure's claim could re-invoke its event twice.
-        for table in aws_dynamodb_table.ledger : {
-          Effect    = "Allow"
-          Action    = ["dynamodb:DeleteItem"]
-          Resource  = [table.arn]
-          Condition = { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = ["target/*"] } }
-        }
       ],
       local.record_reading,
-      [
-        for key in [var.kms_key_arn] : {
-          Effect   = "Allow"
-          Action   = ["kms:Decrypt", "kms:GenerateDataKey"]
-          Resource = [key]
-        } if key != null
-      ],
+      [{ actions = ["kms:Decrypt", "kms:GenerateDataKey"], on = local.keys }],
     )
-  })
-  tags = var.tags
-}
 
-# Allows looking at dead letters, deleting them, and sending them back. SQS moves messages with the permissions of the
-# principal that starts the redrive.
-resource "aws_iam_policy" "redrive" {
-  count = length(var.redrive_principals) > 0 ? 1 : 0
-
-  name        = "${var.name}-redrive"
-  description = "Redrives the dead letters of the retry system"
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = concat(
+    # Looking at dead letters, deleting them, and sending them back. SQS moves messages with the permissions of the
+    # principal that starts the redrive.
+    redrive = concat(
       [
         {
-          Effect = "Allow"
-          Action = [
+          actions = [
             "sqs:StartMessageMoveTask",
             "sqs:CancelMessageMoveTask",
             "sqs:ListMessageMoveTasks",
@@ -197,25 +104,51 @@ resource "aws_iam_policy" "redrive" {
             "sqs:GetQueueAttributes",
             "sqs:GetQueueUrl",
           ]
-          Resource = [aws_sqs_queue.dead_letter.arn]
+          on = [aws_sqs_queue.dead_letter.arn]
         },
-      ],
-      [
-        for queues in [values(aws_sqs_queue.retry)] : {
-          Effect   = "Allow"
-          Action   = ["sqs:SendMessage"]
-          Resource = [for queue in queues : queue.arn]
-        } if length(queues) > 0
+        { actions = ["sqs:SendMessage"], on = local.retry_queue_arns },
       ],
       local.record_reading,
-      [
-        for key in [var.kms_key_arn] : {
-          Effect   = "Allow"
-          Action   = ["kms:Decrypt", "kms:GenerateDataKey"]
-          Resource = [key]
-        } if key != null
-      ],
+      [{ actions = ["kms:Decrypt", "kms:GenerateDataKey"], on = local.keys }],
     )
-  })
-  tags = var.tags
+  }
+
+  people_policies = {
+    for name, may in local.people_may : name => jsonencode({
+      Version = "2012-10-17"
+      Statement = [
+        for it in may : merge(
+          { Effect = "Allow", Action = it.actions, Resource = it.on },
+          { for condition in [try(it.only_if, null)] : "Condition" => condition if condition != null },
+        ) if length(it.on) > 0
+      ]
+    })
+  }
+}
+
+resource "aws_iam_policy" "read" {
+  count = length(var.operator_principals) > 0 ? 1 : 0
+
+  name        = "${var.name}-read"
+  description = "Shows the state of the retry system"
+  policy      = local.people_policies.read
+  tags        = var.tags
+}
+
+resource "aws_iam_policy" "operate" {
+  count = length(var.operator_principals) > 0 ? 1 : 0
+
+  name        = "${var.name}-operate"
+  description = "Acts on waiting events and dead letters of the retry system"
+  policy      = local.people_policies.operate
+  tags        = var.tags
+}
+
+resource "aws_iam_policy" "redrive" {
+  count = length(var.redrive_principals) > 0 ? 1 : 0
+
+  name        = "${var.name}-redrive"
+  description = "Redrives the dead letters of the retry system"
+  policy      = local.people_policies.redrive
+  tags        = var.tags
 }

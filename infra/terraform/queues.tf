@@ -23,6 +23,8 @@ locals {
     for name in keys(local.queues) : name if contains(["redrive", "retry"], name) || length(local.queues) == 1
   ])
 
+  retry_queue_arns = [for queue in values(aws_sqs_queue.retry) : queue.arn]
+
   # SQS's longest retention. Its default, 4 days, would delete messages that wait longer.
   retention_seconds = 14 * 24 * 60 * 60
 
@@ -220,6 +222,8 @@ locals {
     local.function_names,
     { for key, it in var.queues : key => "sqs:${split(":", it.queue.arn)[5]}" },
   )
+
+  source_queue_arns = [for it in values(var.queues) : it.queue.arn]
 
   # The queue from which SQS may move messages to a retry queue.
   source_arns = { for key, it in var.queues : "retry-${key}" => it.queue.arn }

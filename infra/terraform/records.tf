@@ -11,6 +11,7 @@ locals {
   has_bucket   = local.makes_bucket || var.records_bucket != null
   bucket_name  = var.records_bucket == null ? one(aws_s3_bucket.records[*].id) : var.records_bucket.name
   bucket_arn   = "arn:${data.aws_partition.current.partition}:s3:::${local.bucket_name == null ? "" : local.bucket_name}"
+  bucket_arns  = local.has_bucket ? [local.bucket_arn] : []
   bucket_key   = var.records_bucket == null ? null : var.records_bucket.kms_key_arn
 
   # The queue to which the bucket sends the notices of each function's records.
@@ -39,23 +40,12 @@ locals {
     },
   ]
 
-  # What people who look at dead letters need: the payload of a large one is still in the bucket.
-  record_reading = concat(
-    [
-      for arn in [local.bucket_arn] : {
-        Effect   = "Allow"
-        Action   = local.record.handler.objects
-        Resource = ["${arn}/${local.record.prefix}*"]
-      } if local.has_bucket
-    ],
-    [
-      for key in [local.bucket_key] : {
-        Effect   = "Allow"
-        Action   = local.record.handler.key
-        Resource = [key]
-      } if key != null
-    ],
-  )
+  # What the handler may do with records, and people who look at dead letters: the payload of a large one is still in the
+  # bucket.
+  record_reading = [
+    { actions = local.record.handler.objects, on = [for arn in local.bucket_arns : "${arn}/${local.record.prefix}*"] },
+    { actions = local.record.handler.key, on = [for key in [local.bucket_key] : key if key != null] },
+  ]
 }
 
 resource "aws_s3_bucket" "records" {
