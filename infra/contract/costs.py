@@ -11,10 +11,11 @@ import cost
 import tables
 
 COUNTED = cost.Counted(json.loads((ROOT / "infra/cost/counted.json").read_text()))
+PRICES = cost.PRICES
 
 
 def dollars(name: str) -> str:
-    return f"{cost.PRICES[name]['dollars']:.10f}".rstrip("0")
+    return f"{PRICES[name]['dollars']:.10f}".rstrip("0")
 
 
 def prices_of_retries() -> str:

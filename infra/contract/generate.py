@@ -45,6 +45,7 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("infra/terraform/variables.tf", "settings of functions only", terraform.functions_only),
     ("infra/terraform/variables.tf", "variables of policies", lambda: terraform.variables("policy")),
     ("infra/terraform/variables.tf", "variables of the handler", lambda: terraform.variables("handler")),
+    ("infra/terraform/variables.tf", "names of alarms", terraform.names_of_alarms),
     ("infra/terraform/handler.tf", "values of a target", lambda: terraform.values(OPTIONS["policy"], "target", 8)),
     ("infra/terraform/handler.tf", "values of an error", lambda: terraform.values(OF_ERRORS, "error", 12)),
     ("infra/terraform/handler.tf", "values of all functions", lambda: terraform.values(ALL_OPTIONS, "var", 6)),
@@ -52,9 +53,17 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("infra/sam/template.yaml", "parameters of policies", lambda: sam.parameters_of_settings("policy")),
     ("infra/sam/template.yaml", "parameters of the handler", lambda: sam.parameters_of_settings("handler")),
     ("infra/sam/template.yaml", "variables of the handler", sam.variables_of_settings),
+    ("infra/sam/template.yaml", "rules of settings", sam.rules_of_settings),
+    ("infra/sam/template.yaml", "conditions of settings", sam.conditions_of_settings),
     ("infra/sam/template.yaml", "parameters of alarms", lambda: sam_alarms.parameters(False)),
     ("infra/sam/template.yaml", "conditions of alarms", lambda: sam_alarms.conditions(False)),
     ("infra/sam/template.yaml", "alarms", lambda: sam_alarms.resources(False)),
+    (
+        "infra/sam/template.yaml",
+        "prices",
+        lambda: sam.prices(("lambda_request", "gb_second", "gb_of_log", "sqs_request"), 10),
+    ),
+    ("infra/sam/template.yaml", "price of a write", lambda: sam.prices(("write_of_dynamodb",), 16)),
     ("infra/sam/target-alarms.yaml", "parameters of switches", sam_alarms.parameters_of_switches),
     ("infra/sam/target-alarms.yaml", "parameters of alarms", lambda: sam_alarms.parameters(True)),
     ("infra/sam/target-alarms.yaml", "conditions of alarms", lambda: sam_alarms.conditions(True)),
@@ -121,8 +130,6 @@ def main() -> None:
     # A part may be made from a file that has an earlier part, such as a table of Terraform's variables.
     for file, part, content in PARTS:
         write(file, written((ROOT / file).read_text(), part, content()))
-    template = "infra/sam/template.yaml"
-    write(template, sam.priced((ROOT / template).read_text()))
     if is_check and stale:
         sys.exit(f"run infra/contract/generate.py: stale are {', '.join(sorted(set(stale)))}")
 

@@ -2,11 +2,10 @@
 
 import json
 import re
-import sys
 from typing import Any
 
-from costs import dollars
-from model import ALL_OPTIONS, HANDLER, OPTIONS, ROOT, meaning, pascal
+from costs import PRICES, dollars
+from model import ALL_OPTIONS, HANDLER, OPTIONS, ROOT, SETTINGS, meaning, pascal
 from text import WIDTH, shown, table, wrapped
 
 
@@ -61,8 +60,50 @@ def parameter_of_setting(name: str, it: dict[str, Any]) -> str:
     return parameter(name, said, '""', rules, f"{constraint}, or empty")
 
 
+# What replaces other settings, and is refused beside them.
+REPLACING = {name: it for name, it in OPTIONS["policy"].items() if "instead_of" in it}
+
+
+def rule(name: str, condition: str, assertion: str, description: str) -> str:
+    return f"""  {name}:
+    RuleCondition: {condition}
+    Assertions:
+      - Assert: {assertion}
+        AssertDescription: {description}"""
+
+
+def rules_of_settings() -> str:
+    """Returns the rules about settings that need the ledger, or replace others."""
+    rules = [
+        rule(
+            f"{pascal(name)}NeedsLedger",
+            f'!Equals [!Ref {pascal(name)}, "true"]',
+            '!Equals [!Ref Ledger, "true"]',
+            f"Ledger must be true if {pascal(name)} is",
+        )
+        for name in ALL_OPTIONS
+        if "needs" in SETTINGS[name]
+    ]
+    for name, it in REPLACING.items():
+        others = [pascal(other) for other in it["instead_of"]]
+        defaults = (f"!Equals [!Ref {pascal(other)}, {SETTINGS[other]['default']}]" for other in it["instead_of"])
+        rules.append(
+            rule(
+                f"{pascal(name)}Or{'And'.join(others)}",
+                f'!Not [!Equals [!Ref {pascal(name)}, ""]]',
+                f"!And [{', '.join(defaults)}]",
+                f"{' and '.join(others)} must have their defaults if {pascal(name)} is given",
+            )
+        )
+    return "\n".join(rules)
+
+
+def conditions_of_settings() -> str:
+    return "\n".join(f'  Has{pascal(name)}: !Not [!Equals [!Ref {pascal(name)}, ""]]' for name in REPLACING)
+
+
 def variables_of_settings() -> str:
-    replaced = {other: name for name in ALL_OPTIONS for other in OPTIONS["policy"].get(name, {}).get("instead_of", [])}
+    replaced = {other: name for name, it in REPLACING.items() for other in it["instead_of"]}
 
     def value(name: str) -> str:
         ref = f"!Ref {pascal(name)}"
@@ -103,23 +144,13 @@ def key_of_table() -> str:
         - !Ref AWS::NoValue"""
 
 
-# Where SAM's dashboard has prices. It is JSON in YAML, which has no comments.
-PRICED = (
-    (r"(?<=i \* )[\d.]+(?= / 1000000)", "lambda_request"),
-    (r"(?<=1024 \* )[\d.]+", "gb_second"),
-    (r"(?<=b / 1000000000 \* )[\d.]+", "gb_of_log"),
-    (r"(?<=e\) \* )[\d.]+(?= / 1000000)", "sqs_request"),
-    (r"(?<=w \* )[\d.]+(?= / 1000000)", "write_of_dynamodb"),
-)
+def prices(names: tuple[str, ...], indent: int) -> str:
+    """Returns the dollars for one unit of each price, as variables of the dashboard's text."""
 
+    def price(name: str) -> str:
+        return dollars(name) + (" / 1000000" if PRICES[name]["unit"] == "million" else "")
 
-def priced(template: str) -> str:
-    """Returns SAM's template with the prices on its dashboard."""
-    for place, name in PRICED:
-        template, found = re.subn(place, dollars(name), template)
-        if found != 1:
-            sys.exit(f"infra/sam/template.yaml: expected one place for the price {name}, found {found}")
-    return template
+    return "\n".join(f'{" " * indent}{pascal(name)}: "{price(name)}"' for name in names)
 
 
 def table_of_parameters() -> str:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from model import OF_ERRORS, OPTIONS, ROOT, SWITCHES, meaning
+from model import ALARMS, OF_ERRORS, OPTIONS, ROOT, SWITCHES, meaning
 from text import table
 
 # The types of the variables, by the types of the settings.
@@ -70,6 +70,10 @@ def switches() -> str:
     """Returns what is switched on in a system, by name."""
     width = max(map(len, SWITCHES))
     return "\n".join(f"    {name:{width}} = var.{name}" for name in SWITCHES)
+
+
+def names_of_alarms() -> str:
+    return "\n".join(f'          "{name}",' for name in ALARMS)
 
 
 def table_of_blocks(kind: str, head: str) -> str:

@@ -587,10 +587,27 @@ variable "alarms" {
     condition = var.alarms == null ? true : alltrue([
       for name in keys(var.alarms.settings) : contains(
         [
-          "DeadLettersNotSent", "EventsGivenUp", "DeadLetters", "DeadLettersGrow", "DeadLettersExpire",
-          "HandlerErrors", "HandlerThrottles", "HandlerRecursionStopped", "HandlerSilent", "UnreadMessages", "Backlog",
-          "UndeliveredFailures", "RecursionStopped", "ConfigurationFaults", "ThrottledRetries", "EventsExpire",
-          "Lateness", "LedgerFaults", "CircuitOpen",
+          # generated: names of alarms, by infra/contract/generate.py
+          "DeadLettersNotSent",
+          "EventsGivenUp",
+          "DeadLetters",
+          "DeadLettersGrow",
+          "DeadLettersExpire",
+          "HandlerErrors",
+          "HandlerThrottles",
+          "HandlerRecursionStopped",
+          "HandlerSilent",
+          "UnreadMessages",
+          "Backlog",
+          "UndeliveredFailures",
+          "RecursionStopped",
+          "ConfigurationFaults",
+          "ThrottledRetries",
+          "EventsExpire",
+          "Lateness",
+          "LedgerFaults",
+          "CircuitOpen",
+          # end: names of alarms
         ],
         name
       )
