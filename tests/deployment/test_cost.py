@@ -242,8 +242,17 @@ class CostTest(unittest.TestCase):
             strict=True,
         ):
             self.assertAlmostEqual(cost.dollars(usage), expected)
-        with_alarms = cost.deployed(10, 1, 11, with_alarms=True)
-        self.assertEqual((with_alarms["sqs_request"], with_alarms["alarm"]), (11 * 657_000, 14 + 33 + 70))
+
+    def test_alarms_cost_by_the_metrics_that_they_watch(self) -> None:
+        alarms = {
+            "query": {"of": "region", "metrics": {}},
+            "of a queue": {"of": "queue", "metrics": {"a": [], "b": []}},
+            "of a function": {"of": "function", "metrics": {"a": []}},
+            "optional": {"of": "function", "metrics": {"a": []}, "only_with": "anything"},
+        }
+        with mock.patch.dict(cost.DEFINITIONS, alarms, clear=True):
+            month = cost.deployed(10, 1, 11, with_alarms=True)
+        self.assertEqual((month["sqs_request"], month["alarm"]), (11 * 657_000, 1 + 11 * 2 + 10 * 1))
 
     def test_an_alarm_that_needs_something_to_be_switched_on_has_a_row_and_costs_nothing_without_it(self) -> None:
         month = partial(cost.deployed, 1, 1, 1, with_alarms=True)
