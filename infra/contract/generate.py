@@ -5,9 +5,9 @@
     infra/contract/generate.py --check    fails if one of them is stale
 
 `infra/cdk/contract` is the contract as data: alarms.json, prices.json and records.json are written by hand,
-settings.json has the handler's own table of its settings, and table.json the names in the ledger's table. CDK and
-Terraform read them. What can't read has its part between two lines that name the part. The tables of what a retry costs
-come from `infra/cost`.
+settings.json has the handler's own table of its settings, last_chance.json when an event's last attempt is due, and
+table.json the names in the ledger's table. CDK and Terraform read them. What can't read has its part between two lines
+that name the part. The tables of what a retry costs come from `infra/cost`.
 """
 
 import json
@@ -126,7 +126,8 @@ def main() -> None:
             path.write_text(text)
 
     write("infra/cdk/contract/settings.json", json.dumps(SETTINGS, indent=2, ensure_ascii=False) + "\n")
-    write("infra/cdk/contract/table.json", json.dumps(HANDLER["table"], indent=2) + "\n")
+    for part in ("table", "last_chance"):
+        write(f"infra/cdk/contract/{part}.json", json.dumps(HANDLER[part], indent=2) + "\n")
     # A part may be made from a file that has an earlier part, such as a table of Terraform's variables.
     for file, part, content in PARTS:
         write(file, written((ROOT / file).read_text(), part, content()))

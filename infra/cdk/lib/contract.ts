@@ -27,6 +27,9 @@ export interface Setting {
 
 export const SETTINGS: { readonly [name: string]: Setting } = read('settings');
 
+/** How long before the end of its age an event's last attempt is made: so long, or this part of the age if less. */
+export const LAST_CHANCE: { readonly slack_seconds_max: number; readonly slack_part: number } = read('last_chance');
+
 /** The names in the ledger's table. */
 export const TABLE: { readonly [name: string]: string } = read('table');
 

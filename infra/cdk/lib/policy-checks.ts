@@ -1,13 +1,10 @@
 import { Duration, Token } from 'aws-cdk-lib';
 import { checkDuration, checkList, checkWhole } from './checks';
-import { propertyOf, Setting } from './contract';
+import { LAST_CHANCE, propertyOf, Setting } from './contract';
 import { formatDuration, parseDuration } from './durations';
 import type { Faults } from './faults';
 import { HANDLER, OF_ERRORS, POLICY, Settings, Values } from './settings';
 import type { RetryPolicy } from './retry-policy';
-
-/** The last attempt is made this long before `maxAge` ends, or 1 % of `maxAge` before if that is less. */
-const SLACK_SECONDS_MAX = 60;
 
 /** Reports the faults of an effective policy, by the handler's rules. Tokens are not checked. */
 export function checkPolicy(policy: RetryPolicy, faults: Faults): void {
@@ -87,7 +84,7 @@ function checkBackoffs(
 
 function isBeforeLastChance(backoff: Duration, maxAge: Duration): boolean {
   const age = maxAge.toSeconds();
-  return backoff.toSeconds() <= age - Math.min(SLACK_SECONDS_MAX, age / 100);
+  return backoff.toSeconds() <= age - Math.min(LAST_CHANCE.slack_seconds_max, age / LAST_CHANCE.slack_part);
 }
 
 /** Reports a `maxAge` that is too short: the first backoff must fit before the last chance for an attempt. */

@@ -4,7 +4,7 @@ use comeback_core::{
     log_line::FIELDS,
     metric::Metric,
     reason::Reason,
-    settings::contract::{SETTINGS, TABLE},
+    settings::contract::{LAST_CHANCE, SETTINGS, TABLE},
 };
 use serde_json::json;
 
@@ -14,7 +14,10 @@ fn main() -> Result<(), serde_json::Error> {
     let (metrics, reasons): (Vec<_>, Vec<_>) = (metrics.collect(), reasons.collect());
     println!(
         "{}",
-        json!({ "settings": SETTINGS, "table": TABLE, "metrics": metrics, "reasons": reasons, "log_fields": FIELDS })
+        json!({
+            "settings": SETTINGS, "last_chance": LAST_CHANCE, "table": TABLE, "metrics": metrics, "reasons": reasons,
+            "log_fields": FIELDS,
+        })
     );
     Ok(())
 }

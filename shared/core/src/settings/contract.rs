@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{
     buckets::RecordBuckets,
-    policy::STAY_MAX,
+    policy::{SLACK_MAX, SLACK_PART, STAY_MAX},
     setting::{FunctionsOnly, Scope, Setting, Value},
     targets::{DlqTarget, QueueTargets, Targets},
 };
@@ -37,6 +37,17 @@ pub const TABLE: Table = Table {
     index_key: "target",
     index_sort_key: "due_at",
 };
+
+/// How long before the end of its age an event's last attempt is made: so many seconds, or this part of the age if that
+/// is less. The first backoff must end by then.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LastChance {
+    pub slack_seconds_max: u64,
+    pub slack_part: u32,
+}
+
+pub const LAST_CHANCE: LastChance =
+    LastChance { slack_seconds_max: SLACK_MAX.as_secs(), slack_part: SLACK_PART };
 
 const POLICY: Setting = Setting {
     name: "",

@@ -12,9 +12,11 @@ use crate::{
     json::{self, Pointer},
 };
 
-/// How long before the end of its age an event's last attempt is made: this, or a hundredth of the age if that is less.
-/// So the attempt is in time even if the queue is slow.
-const SLACK_MAX: Duration = Duration::from_mins(1);
+/// How long before the end of its age an event's last attempt is made: this, or a part of the age if that is less. So
+/// the attempt is in time even if the queue is slow.
+pub(crate) const SLACK_MAX: Duration = Duration::from_mins(1);
+/// A hundredth of the age.
+pub(crate) const SLACK_PART: u32 = 100;
 
 /// The longest time for which a message of the retry queue waits. SQS keeps a message for at most 14 days, which leaves
 /// a day for the attempt after the wait.
@@ -110,7 +112,7 @@ impl Policy {
 
     /// How long after its first failure the last attempt of an event is made.
     pub fn last_chance(&self) -> Duration {
-        self.max_age.saturating_sub(SLACK_MAX.min(self.max_age / 100))
+        self.max_age.saturating_sub(SLACK_MAX.min(self.max_age / SLACK_PART))
     }
 
     /// The tenant id in an event's payload, for a function with tenants. If the function has tenants, a payload without
