@@ -8,7 +8,7 @@ use crate::{
     error_type::ErrorReport,
     message::{Message, MessageAttributes},
     reason::Reason,
-    settings::{Settings, policy::Policy},
+    settings::{Settings, contract::SETTINGS, policy::Policy},
     testing::{self, at, home, message, rules},
     time::later,
 };
@@ -121,8 +121,8 @@ fn everything_that_is_wrong_with_errors_is_in_one_message() {
         "orders":{"MAX_BACKOFF":"1h","ERRORS":{"":{}," A":{},"B":7,"C":{"JITTER":"some"},
                   "D":{"BACKOFFS":"1m,14d"},"E":{"BACKOFFS":"1m","MAX_BACKOFF":"2m"},"F":{"MAX_AGE":"1s"}}},
         "b":{"ERRORS":7},"sqs:q":{"ERRORS":{"A":{}}}}"#;
-    let of_error =
-        "one of BASE_BACKOFF, MAX_BACKOFF, BACKOFFS, MAX_AGE, MAX_ATTEMPTS, MAX_RETRIES, JITTER";
+    let names = SETTINGS.iter().filter(|it| it.for_errors).map(|it| it.name);
+    let of_error = format!("one of {}", names.collect::<Vec<_>>().join(", "));
     let keys = "an object whose keys are error types without spaces around, in which * matches any characters";
     let expected = [
         r#"POLICIES must be an object that has * once, got "*""#.to_owned(),
