@@ -252,7 +252,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::aws::connect::Connection;
+    use crate::{
+        aws::connect::Connection,
+        operate::{order::Noun, orders::kinds},
+    };
 
     fn named(allow_changes: bool, payload: bool) -> Vec<Tool> {
         let connection = Connection::default();
@@ -266,7 +269,9 @@ mod tests {
             changes.map(|tool| tool.name).collect()
         };
         assert_eq!(changes(&named(false, false)), [""; 0]);
-        let all = ["retry_now", "cancel", "redrive", "pause", "resume"];
+        let orders = [Noun::Event, Noun::Letter, Noun::Target].into_iter().flat_map(kinds);
+        let all: Vec<_> = orders.filter(|it| it.agent.is_some()).map(|it| it.name).collect();
+        assert!(all.contains(&"redrive") && !all.contains(&"purge"), "{all:?}");
         assert_eq!(changes(&named(true, false)), all);
         for tool in named(true, false) {
             let is_change = all.contains(&tool.name);

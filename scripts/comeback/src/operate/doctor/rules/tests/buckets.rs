@@ -72,7 +72,7 @@ fn deny(facts: &mut Facts, action: &str) {
 type Damage = (&'static str, fn(&mut Facts), &'static str);
 
 /// Ways to break it: the only finding, and a part of its remedy.
-pub const BREAKS_OF_BUCKETS: [Damage; 24] = [
+pub const BREAKS_OF_BUCKETS: &[Damage] = &[
     ("record_bucket_missing", |it| bucket(it).notifications = Ok(None), ""),
     (
         "record_bucket_unlisted",
@@ -166,7 +166,7 @@ pub const BREAKS_OF_BUCKETS: [Damage; 24] = [
 #[test]
 fn each_break_of_a_bucket_has_one_finding_and_its_remedy() {
     assert_eq!(names(&with_bucket()), Vec::<&str>::new());
-    for (nth, (name, damage, remedy)) in BREAKS_OF_BUCKETS.into_iter().enumerate() {
+    for (nth, &(name, damage, remedy)) in BREAKS_OF_BUCKETS.iter().enumerate() {
         let mut facts = with_bucket();
         damage(&mut facts);
         assert_eq!(names(&facts), [name], "{nth}");

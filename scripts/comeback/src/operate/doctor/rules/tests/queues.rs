@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Ways to break the retries of a queue, the only finding that each leads to, and a part of its remedy.
-pub const BREAKS_OF_QUEUES: [(&str, Break, &str); 27] = [
+pub const BREAKS_OF_QUEUES: &[(&str, Break, &str)] = &[
     ("source_missing", |it| it.sources[0].queue.attributes = Ok(None), ""),
     ("source_redrive_missing", |it| source(it).redrive = None, "attach --queue imports"),
     (
@@ -133,7 +133,7 @@ pub const BREAKS_OF_QUEUES: [(&str, Break, &str); 27] = [
 #[test]
 fn each_break_of_a_queues_retries_has_one_finding_and_its_remedy() {
     assert_eq!(names(&with_queue()), Vec::<&str>::new());
-    for (name, damage, remedy) in BREAKS_OF_QUEUES {
+    for &(name, damage, remedy) in BREAKS_OF_QUEUES {
         let mut facts = with_queue();
         damage(&mut facts);
         assert_eq!(names(&facts), [name]);
