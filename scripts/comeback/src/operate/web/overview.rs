@@ -15,6 +15,8 @@ use super::{
 use crate::{
     account::names::{is_queue, target_name},
     operate::{
+        order::Noun,
+        orders::kinds,
         status::{
             over::Over,
             rules::{Facts, State as FunctionState},
@@ -270,8 +272,9 @@ fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Ti
         FunctionState::Idle => "faint",
     };
     let is_paused = facts.paused_since.is_some();
-    let order = Params::default().with("do", if is_paused { "resume" } else { "pause" });
-    let order = order.with("function", &facts.function);
+    let order = Params::default().with("function", &facts.function);
+    let senseless = if is_paused { "pause" } else { "resume" };
+    let kinds = kinds(Noun::Target).into_iter().filter(|kind| kind.name != senseless);
     let [failed, _, succeeded, _] = pulse.sum().map(u64::from);
     let hour = facts.hour;
     let (failed, runs) =
@@ -313,8 +316,11 @@ fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Ti
             }
             @if has_register {
                 td { @if !facts.queue.is_empty() {
-                    a.button data-ask href=(format!("/confirm?{order}")) {
-                        @if is_paused { "Resume" } @else { "Pause" } span.hidden { " " (name) }
+                    @for (nth, kind) in kinds.enumerate() {
+                        @if nth > 0 { " " }
+                        a.button data-ask href=(format!("/confirm?{}", order.with("do", kind.name))) {
+                            (kind.button) span.hidden { " " (name) }
+                        }
                     }
                 } }
             }
