@@ -97,7 +97,7 @@ class ParityTest(unittest.TestCase):
             for name, system in made.items():
                 got = {replaced(fact, {arn: own for own, arn in NAMES.items()}) for fact in system.facts()}
                 missing, strange = expected(name, who) - got - told, got - expected(name, who) - told
-                # What is wrong with several systems is told of the first.
+                # A fault that several systems have is reported for the first.
                 told |= missing | strange
                 with self.subTest(f"a system {name}, made by {who}"):
                     self.assertFalse(missing | strange, said("expected", missing) + said("got", strange))

@@ -27,7 +27,7 @@ use crate::{
             },
             shows::FindingJson,
         },
-        order::{Order as _, terminal::ask},
+        order::{Work as _, terminal::ask},
     },
     paint::{Line, Style},
     shell::{Outcome, Shell},

@@ -1,6 +1,6 @@
 //! An order of an operator: it is planned, asked about, carried out and told of.
 //!
-//! An [`Order`] has one file, with its options, its plan and its work. Its faces are the same for all orders: the
+//! An [`Order`] has one file, with its options, its plan and its [`Work`]. Its faces are the same for all orders: the
 //! terminal ([`terminal`]), and for orders that select ([`Selects`]) the page (`web/act.rs`) and an agent
 //! (`mcp/changes.rs`). `orders.rs` lists those.
 
@@ -150,7 +150,7 @@ pub enum Go {
     Stop,
 }
 
-/// What an order would do.
+/// The items that an order would change, counted.
 pub trait Plan: Send {
     /// The number of items that it would change.
     fn number(&self) -> u64;
@@ -169,7 +169,7 @@ pub trait Plan: Send {
     fn narrow(&mut self) {}
 }
 
-/// What an order has done.
+/// The result of an order.
 pub trait Tally: Send {
     /// The number of items that were changed.
     fn done(&self) -> u64;
@@ -192,25 +192,37 @@ pub struct Ended<T> {
     pub error: Option<String>,
 }
 
-pub trait Order: Sized + Send + Sync + 'static {
-    type Plan: Plan;
+/// The work of an order: it is asked about by its title, carried out, and told of.
+pub trait Work: Sized + Send + Sync + 'static {
     type Tally: Tally;
-    /// The document of `--json`.
-    type Document: Serialize + Send;
 
     const KIND: Kind;
 
-    /// Looks at the items, and calls `found` for each: with `None` if the order doesn't change it.
-    fn plan(
-        &mut self,
-        found: impl FnMut(Option<Found<'_>>) -> Go + Send,
-    ) -> impl Future<Output = Answer<Self::Plan>> + Send;
+    /// The name of what the order is about, if that isn't a number of items.
+    fn target(&self) -> Option<String> {
+        None
+    }
 
     /// Changes the selected items until `goes_on` returns false.
     fn carry_out(
         &self,
         goes_on: impl FnMut(&Self::Tally) -> bool + Send,
     ) -> impl Future<Output = (Self::Tally, Result<(), Failure>)> + Send;
+
+    fn notices(&self, tally: &Self::Tally) -> Vec<Notice>;
+}
+
+/// An order with a plan of its own, and a document about both.
+pub trait Order: Work {
+    type Plan: Plan;
+    /// The document of `--json`.
+    type Document: Serialize + Send;
+
+    /// Looks at the items, and calls `found` for each: with `None` if the order doesn't change it.
+    fn plan(
+        &mut self,
+        found: impl FnMut(Option<Found<'_>>) -> Go + Send,
+    ) -> impl Future<Output = Answer<Self::Plan>> + Send;
 
     /// Refuses names that nothing has, once nothing was found by them.
     fn refuse_unknown(&self) -> impl Future<Output = Result<(), Failure>> + Send {
@@ -220,17 +232,12 @@ pub trait Order: Sized + Send + Sync + 'static {
     /// What the order is given to, for a heading.
     fn place(&self) -> String;
 
-    /// The name of what the order is about, if that isn't a number of items.
-    fn target(&self) -> Option<String> {
-        None
-    }
-
     /// The approximate number of items to look at, if it is known.
     fn about(&self) -> Option<u64> {
         None
     }
 
-    /// What an operator should know before the items are looked at.
+    /// Warnings for the operator, before the items are looked at.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
@@ -246,8 +253,6 @@ pub trait Order: Sized + Send + Sync + 'static {
     }
 
     fn plan_notices(&self, plan: &Self::Plan) -> Vec<Notice>;
-
-    fn notices(&self, tally: &Self::Tally) -> Vec<Notice>;
 
     /// The document about a plan, or about what was done, or both.
     fn document(

@@ -213,7 +213,7 @@ impl World {
         })
     }
 
-    /// What the register has of an event.
+    /// The register's entry of an event.
     pub fn listed(&self, id: &str) -> Entry {
         self.table.listed.borrow()[&key_of(id)].clone()
     }

@@ -194,7 +194,7 @@ impl Known {
         crate::world::BEGAN_AT as Millis + self.plan.calm_after.as_millis() as Millis
     }
 
-    /// What a run has received.
+    /// The messages that a run has received.
     pub fn batch(&self, run: u64) -> &[Delivery] {
         self.runs.get(&run).map(Vec::as_slice).unwrap_or_default()
     }

@@ -17,7 +17,7 @@ use crate::{
             },
         },
         order::{
-            Ended, Found, Go, Kind, Order,
+            Ended, Found, Go, Kind, Order, Work,
             steps::{Done, STEPS, Steps},
         },
     },
@@ -50,10 +50,8 @@ pub struct ChangeJson {
     error: Option<String>,
 }
 
-impl<const ATTACHES: bool> Order for Change<ATTACHES> {
-    type Plan = Steps;
+impl<const ATTACHES: bool> Work for Change<ATTACHES> {
     type Tally = Done<String>;
-    type Document = ChangeJson;
 
     const KIND: Kind = Kind {
         name: if ATTACHES { "attach" } else { "detach" },
@@ -62,14 +60,8 @@ impl<const ATTACHES: bool> Order for Change<ATTACHES> {
         ..STEPS
     };
 
-    async fn plan(
-        &mut self,
-        mut found: impl FnMut(Option<Found<'_>>) -> Go + Send,
-    ) -> Answer<Steps> {
-        for Planned { what, is, becomes, .. } in &self.plan.steps {
-            found(Some(Found { key: what, state: &[is, becomes] }));
-        }
-        Ok(Steps(self.plan.steps.len() as u64))
+    fn target(&self) -> Option<String> {
+        Some(self.name.clone())
     }
 
     async fn carry_out(
@@ -97,14 +89,29 @@ impl<const ATTACHES: bool> Order for Change<ATTACHES> {
         (done, ended)
     }
 
+    fn notices(&self, Done(done): &Done<String>) -> Vec<Notice> {
+        done.iter().map(Notice::good).collect()
+    }
+}
+
+impl<const ATTACHES: bool> Order for Change<ATTACHES> {
+    type Plan = Steps;
+    type Document = ChangeJson;
+
+    async fn plan(
+        &mut self,
+        mut found: impl FnMut(Option<Found<'_>>) -> Go + Send,
+    ) -> Answer<Steps> {
+        for Planned { what, is, becomes, .. } in &self.plan.steps {
+            found(Some(Found { key: what, state: &[is, becomes] }));
+        }
+        Ok(Steps(self.plan.steps.len() as u64))
+    }
+
     fn place(&self) -> String {
         let (verb, queue) = (Self::KIND.title(&self.name), &self.plan.queue);
         let preposition = if ATTACHES { "to" } else { "from" };
         format!("{verb} {preposition} {queue} of {}", self.handler)
-    }
-
-    fn target(&self) -> Option<String> {
-        Some(self.name.clone())
     }
 
     fn needs_plan(&self) -> bool {
@@ -129,10 +136,6 @@ impl<const ATTACHES: bool> Order for Change<ATTACHES> {
             ))
         }));
         notices
-    }
-
-    fn notices(&self, Done(done): &Done<String>) -> Vec<Notice> {
-        done.iter().map(Notice::good).collect()
     }
 
     fn document(&self, _: Option<Steps>, ended: Option<Ended<Done<String>>>) -> ChangeJson {

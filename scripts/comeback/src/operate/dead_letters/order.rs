@@ -26,7 +26,7 @@ use crate::{
         options::OrderOptions,
         order::{
             self, Account, Agent, Choice, Effect, Ended, Found, Go, Kind, Noun, Order, Report,
-            Selects,
+            Selects, Work,
         },
     },
     text::count,
@@ -201,12 +201,27 @@ pub struct Letters<D> {
     deed: PhantomData<D>,
 }
 
-impl<D: Deed> Order for Letters<D> {
-    type Plan = Plan;
+impl<D: Deed> Work for Letters<D> {
     type Tally = Tally;
-    type Document = LettersJson;
 
     const KIND: Kind = D::KIND;
+
+    async fn carry_out(
+        &self,
+        goes_on: impl FnMut(&Tally) -> bool + Send,
+    ) -> (Tally, Result<(), Failure>) {
+        let (tally, ended) = carry_out(&self.order, self.pace, &self.queue, goes_on).await;
+        (tally, ended.map_err(Failure::from))
+    }
+
+    fn notices(&self, tally: &Tally) -> Vec<Notice> {
+        tally.notices()
+    }
+}
+
+impl<D: Deed> Order for Letters<D> {
+    type Plan = Plan;
+    type Document = LettersJson;
 
     /// A letter never changes, but what a redrive would do with it depends on the handler's settings, too.
     async fn plan(
@@ -236,14 +251,6 @@ impl<D: Deed> Order for Letters<D> {
         })
         .await?;
         Ok(plan)
-    }
-
-    async fn carry_out(
-        &self,
-        goes_on: impl FnMut(&Tally) -> bool + Send,
-    ) -> (Tally, Result<(), Failure>) {
-        let (tally, ended) = carry_out(&self.order, self.pace, &self.queue, goes_on).await;
-        (tally, ended.map_err(Failure::from))
     }
 
     async fn refuse_unknown(&self) -> Result<(), Failure> {
@@ -277,10 +284,6 @@ impl<D: Deed> Order for Letters<D> {
 
     fn plan_notices(&self, plan: &Plan) -> Vec<Notice> {
         plan.notices()
-    }
-
-    fn notices(&self, tally: &Tally) -> Vec<Notice> {
-        tally.notices()
     }
 
     fn document(&self, plan: Option<Plan>, ended: Option<Ended<Tally>>) -> LettersJson {

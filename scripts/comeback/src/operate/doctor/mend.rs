@@ -19,8 +19,8 @@ use crate::{
             shows,
         },
         order::{
-            Ended, Found, Go, Kind, Order,
-            steps::{Done, HasFailed, STEPS, Steps},
+            Kind, Work,
+            steps::{Done, STEPS},
         },
     },
     text::counted,
@@ -64,21 +64,13 @@ impl Mend {
     }
 }
 
-impl Order for Mend {
-    type Plan = Steps;
+impl Work for Mend {
     type Tally = Done<Mended>;
-    type Document = Vec<Mended>;
 
     const KIND: Kind = Kind { name: "mend", title: "Carry out {}", ..STEPS };
 
-    async fn plan(
-        &mut self,
-        mut found: impl FnMut(Option<Found<'_>>) -> Go + Send,
-    ) -> Answer<Steps> {
-        for (_, command) in &self.fixes {
-            found(Some(Found { key: command, state: &[] }));
-        }
-        Ok(Steps(self.fixes.len() as u64))
+    fn target(&self) -> Option<String> {
+        Some(counted(self.fixes.len() as u64, "command"))
     }
 
     /// A command that fails doesn't keep the others from being carried out.
@@ -97,34 +89,12 @@ impl Order for Mend {
         (done, Ok(()))
     }
 
-    fn place(&self) -> String {
-        self.aws.region.clone()
-    }
-
-    fn target(&self) -> Option<String> {
-        Some(counted(self.fixes.len() as u64, "command"))
-    }
-
-    fn plan_notices(&self, _: &Steps) -> Vec<Notice> {
-        self.fixes.iter().map(|(_, command)| Notice::plain(command)).collect()
-    }
-
     fn notices(&self, Done(mended): &Done<Mended>) -> Vec<Notice> {
         let notice = |it: &Mended| match &it.error {
             None => Notice::good(&it.command),
             Some(error) => Notice::bad(error),
         };
         mended.iter().map(notice).collect()
-    }
-
-    fn document(&self, _: Option<Steps>, ended: Option<Ended<Done<Mended>>>) -> Vec<Mended> {
-        ended.map_or_else(Vec::new, |ended| ended.tally.0)
-    }
-}
-
-impl HasFailed for Mended {
-    fn has_failed(&self) -> bool {
-        self.error.is_some()
     }
 }
 

@@ -151,7 +151,11 @@ pub async fn carry_out<O: Selects>(args: TokenArgs, call: Call) -> Result<O::Doc
     let carried_out = order.carry_out(|tally| call.goes_on_after(tally.tried(), plan.number));
     let (mut tally, result) = carried_out.await;
     tally.narrow();
-    let error = result.err().map(|failure| failure.to_string());
+    // A failure before the first change is the failure of the tool, with its name.
+    let error = match result {
+        Err(failure) if tally.tried() == 0 => return Err(failure.into()),
+        result => result.err().map(|failure| failure.to_string()),
+    };
     let ended = Ended { tally, is_interrupted: !call.goes_on(), error };
     Ok(order.document(Some(named.plan), Some(ended)))
 }

@@ -2,7 +2,7 @@
 
 use indicatif::ProgressBar;
 
-use super::{Account, Ended, Go, Order, Plan as _, Selects, Tally as _};
+use super::{Account, Ended, Go, Order, Plan as _, Selects, Tally as _, Work};
 
 use crate::{
     failure::Failure,
@@ -92,7 +92,7 @@ pub async fn give<O: Order>(
 }
 
 /// Asks whether an order for these items is carried out.
-pub fn ask<O: Order>(items: &str) -> Result<(), Failure> {
+pub fn ask<O: Work>(items: &str) -> Result<(), Failure> {
     confirm(&format!("{}?", O::KIND.title(items)))
 }
 
@@ -113,7 +113,7 @@ async fn planned<O: Order>(
     Ok(plan)
 }
 
-async fn carried_out<O: Order>(
+async fn carried_out<O: Work>(
     order: &O,
     number: Option<u64>,
     goes_on: &(impl Fn() -> bool + Sync),

@@ -16,7 +16,7 @@ use crate::{
         options::{OrderOptions, SystemOptions},
         order::{
             self, Account, Agent, Choice, Effect, Ended, Found, Go, Kind, Noun, Order, Report,
-            Selects,
+            Selects, Work,
         },
         waiting::{
             filter::Filter,
@@ -113,12 +113,29 @@ impl<const CANCELS: bool> Events<CANCELS> {
     const ORDER: Claimed = if CANCELS { Claimed::Cancel } else { Claimed::Retry };
 }
 
-impl<const CANCELS: bool> Order for Events<CANCELS> {
-    type Plan = Plan;
+impl<const CANCELS: bool> Work for Events<CANCELS> {
     type Tally = Tally;
-    type Document = EventsJson;
 
     const KIND: Kind = if CANCELS { CANCEL } else { RETRY_NOW };
+
+    async fn carry_out(
+        &self,
+        goes_on: impl FnMut(&Tally) -> bool + Send,
+    ) -> (Tally, Result<(), Failure>) {
+        let Self { register, selection, parts, rate, .. } = self;
+        let (tally, ended) =
+            carry_out(Self::ORDER, selection, parts, *rate, register, goes_on).await;
+        (tally, ended.map_err(Failure::from))
+    }
+
+    fn notices(&self, tally: &Tally) -> Vec<Notice> {
+        tally.notices(Self::ORDER)
+    }
+}
+
+impl<const CANCELS: bool> Order for Events<CANCELS> {
+    type Plan = Plan;
+    type Document = EventsJson;
 
     /// An event's key has the request id of its last failure, so it differs once the event has failed again.
     async fn plan(
@@ -141,16 +158,6 @@ impl<const CANCELS: bool> Order for Events<CANCELS> {
         Ok(plan)
     }
 
-    async fn carry_out(
-        &self,
-        goes_on: impl FnMut(&Tally) -> bool + Send,
-    ) -> (Tally, Result<(), Failure>) {
-        let Self { register, selection, parts, rate, .. } = self;
-        let (tally, ended) =
-            carry_out(Self::ORDER, selection, parts, *rate, register, goes_on).await;
-        (tally, ended.map_err(Failure::from))
-    }
-
     async fn refuse_unknown(&self) -> Result<(), Failure> {
         self.register.refuse_unknown(&self.selection.failures.functions).await
     }
@@ -161,10 +168,6 @@ impl<const CANCELS: bool> Order for Events<CANCELS> {
 
     fn plan_notices(&self, plan: &Plan) -> Vec<Notice> {
         plan.notices(Self::ORDER)
-    }
-
-    fn notices(&self, tally: &Tally) -> Vec<Notice> {
-        tally.notices(Self::ORDER)
     }
 
     fn document(&self, plan: Option<Plan>, ended: Option<Ended<Tally>>) -> EventsJson {

@@ -19,7 +19,7 @@ use crate::{
         options::{OrderOptions, SystemOptions},
         order::{
             self, Account, Agent, Choice, Effect, Ended, Found, Go, Kind, Noun, Order, Selects,
-            terminal,
+            Work, terminal,
         },
         waiting::{
             register::{DynamoRegister, open, open_in},
@@ -147,30 +147,13 @@ pub struct Held {
     since: Option<Timestamp>,
 }
 
-impl<const IS_PAUSE: bool> Order for Hold<IS_PAUSE> {
-    type Plan = States;
+impl<const IS_PAUSE: bool> Work for Hold<IS_PAUSE> {
     type Tally = Held;
-    type Document = HoldJson;
 
     const KIND: Kind = if IS_PAUSE { PAUSE } else { RESUME };
 
-    async fn plan(
-        &mut self,
-        mut found: impl FnMut(Option<Found<'_>>) -> Go + Send,
-    ) -> Answer<States> {
-        let mut states = States::default();
-        for target in &self.targets {
-            let since = self.register.paused_at(target).await?;
-            let go =
-                found(Some(Found { key: target, state: &[&since.map_or(String::new(), rfc3339)] }));
-            if go != Go::Stop {
-                states.0.push((target.clone(), since));
-            }
-            if go != Go::On {
-                break;
-            }
-        }
-        Ok(states)
+    fn target(&self) -> Option<String> {
+        Some(target_name(&self.name).into_owned())
     }
 
     async fn carry_out(
@@ -191,12 +174,39 @@ impl<const IS_PAUSE: bool> Order for Hold<IS_PAUSE> {
         (held, Ok(()))
     }
 
-    fn place(&self) -> String {
-        self.register.place()
+    fn notices(&self, held: &Held) -> Vec<Notice> {
+        if held.targets == 0 {
+            return vec![Notice::nothing_done()];
+        }
+        vec![Notice::good(pause_done(&target_name(&self.name), IS_PAUSE))]
+    }
+}
+
+impl<const IS_PAUSE: bool> Order for Hold<IS_PAUSE> {
+    type Plan = States;
+    type Document = HoldJson;
+
+    async fn plan(
+        &mut self,
+        mut found: impl FnMut(Option<Found<'_>>) -> Go + Send,
+    ) -> Answer<States> {
+        let mut states = States::default();
+        for target in &self.targets {
+            let since = self.register.paused_at(target).await?;
+            let go =
+                found(Some(Found { key: target, state: &[&since.map_or(String::new(), rfc3339)] }));
+            if go != Go::Stop {
+                states.0.push((target.clone(), since));
+            }
+            if go != Go::On {
+                break;
+            }
+        }
+        Ok(states)
     }
 
-    fn target(&self) -> Option<String> {
-        Some(target_name(&self.name).into_owned())
+    fn place(&self) -> String {
+        self.register.place()
     }
 
     fn needs_plan(&self) -> bool {
@@ -215,13 +225,6 @@ impl<const IS_PAUSE: bool> Order for Hold<IS_PAUSE> {
             "the events that were held back come back within 15 minutes"
         };
         states.chain([Notice::plain(means)]).collect()
-    }
-
-    fn notices(&self, held: &Held) -> Vec<Notice> {
-        if held.targets == 0 {
-            return vec![Notice::nothing_done()];
-        }
-        vec![Notice::good(pause_done(&target_name(&self.name), IS_PAUSE))]
     }
 
     fn document(&self, _: Option<States>, ended: Option<Ended<Held>>) -> HoldJson {

@@ -31,7 +31,7 @@ use crate::{
     aws::{Aws, attached::qualified, changes, fault, reads::functions},
     failure::Failure,
     operate::{
-        options::{SystemOptions, find, refuse_unknown},
+        options::{SystemOptions, refuse_unknown},
         order::Account,
         waiting::rules::{
             Page, Partition, Register,
@@ -214,8 +214,7 @@ pub async fn open(
     options: &SystemOptions,
     now: fn() -> Timestamp,
 ) -> Result<DynamoRegister, Failure> {
-    let (aws, handler) = find(options, now).await?;
-    DynamoRegister::of(handler, aws)
+    open_in(Account::connect(&options.connection, now).await?, options).await
 }
 
 /// The register of the account's retry handler, where an order is given.

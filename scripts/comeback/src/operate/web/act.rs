@@ -290,7 +290,7 @@ async fn carry_out<O: Selects>(
     let order = O::open(O::chosen(choice), live.account()?).await?;
     let (tally, ended) = order.carry_out(|tally| progress(&live, job, tally.done())).await;
     drop(turn);
-    // What the page has read of them is from before.
+    // The page's own numbers and lists are from before.
     let read = match O::KIND.noun {
         Noun::Event | Noun::Step => Ok(()),
         Noun::Letter => letters::look_now(&live).await,

@@ -100,7 +100,7 @@ pub fn was_sent_again(record: &SqsMessage) -> bool {
     record.message_attributes.contains_key("FailedAt") && !was_moved(record)
 }
 
-/// What a message keeps whenever it is sent again.
+/// The parts of a message that stay whenever it is sent again.
 pub fn content(of: &Outgoing) -> impl PartialEq {
     (of.body.clone(), of.attributes.clone(), of.group_id.clone())
 }

@@ -457,7 +457,7 @@ impl Known {
         }
     }
 
-    /// What an attempt to take a call for a failure has said about it.
+    /// Reads from the answer to an attempt to take a call what is known of the failure.
     pub fn said_by_taking(
         &self,
         of: Subject,
