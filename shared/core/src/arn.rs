@@ -202,6 +202,15 @@ impl Home {
         domain(self.0.split(':').nth(1).unwrap_or_default())
     }
 
+    /// The queue with this URL, or `None` if it is none of this home's region.
+    pub(crate) fn queue(&self, url: &str) -> Option<QueueArn> {
+        let mut path = url.rsplit('/');
+        let (name, account) = (path.next()?, path.next()?);
+        let [partition, region] = [1, 3].map(|nth| self.0.split(':').nth(nth).unwrap_or_default());
+        let arn = format!("arn:{partition}:sqs:{region}:{account}:{name}");
+        QueueArn::parse(&arn).filter(|_| is_url_of(url, &arn))
+    }
+
     /// The ARN of the function with this name in this home, or `None` if the name is invalid.
     pub fn function(&self, name: &str) -> Option<FunctionArn> {
         FunctionArn::parse(&format!("{}{name}", self.0))

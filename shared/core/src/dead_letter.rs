@@ -11,7 +11,8 @@
 //! of the letter is then the notice of that record, and [`PAYLOAD_LOCATION`] says where it lies.
 //!
 //! A function that is retried without an envelope may have a payload that looks like one. [`NO_ENVELOPE`] then says
-//! that a redrive has to leave it as it is.
+//! that a redrive has to leave it as it is. [`SOURCE_ARN`] says the same of an event that was never delivered, which a
+//! redrive delivers to the same target.
 //!
 //! The message of a queue is never cut either, as it can be of any size that SQS accepts. Its own attributes are kept
 //! before the name of its queue, so that no redrive sends it back without them.
@@ -22,7 +23,7 @@ use crate::{
     attribute::{DATA_TYPE, SIZE_MAX, acceptable_json, is_accepted},
     envelope::{Envelope, INVOCATION_MAX},
     failure::{Event, Failure, Wrapping},
-    message::{Message, NO_ENVELOPE, PAYLOAD_LOCATION, SOURCE_QUEUE_ARN},
+    message::{Message, NO_ENVELOPE, PAYLOAD_LOCATION, SOURCE_ARN, SOURCE_QUEUE_ARN},
     notice::Location,
     queued::{ORIGINAL_ATTRIBUTES, Queued},
     reason::Reason,
@@ -74,13 +75,14 @@ impl<'a> DeadLetter<'a> {
             && payload.is_some_and(|it| Envelope::find(it).is_some());
         let is_only_too_large_wrapped = reason == Reason::PayloadTooLarge
             && !failure.target.is_queue()
-            && !failure.is_transparent
+            && !failure.is_sent_bare()
             && payload.is_some_and(|it| (1..=INVOCATION_MAX).contains(&it.len()));
         let is_in_bucket = matches!(failure.event, Some(Event::TooLarge));
         let advice = is_only_too_large_wrapped.then(|| WITHOUT_ENVELOPE.to_owned());
         let attributes = [
             attribute("Reason", Some(reason.to_string())),
             attribute(NO_ENVELOPE, looks_wrapped.then(|| "true".to_owned())),
+            attribute(SOURCE_ARN, said(&failure.undelivered_by)),
             attribute(ORIGINAL_ATTRIBUTES, failure.queued().and_then(Queued::attributes_json)),
             attribute(target, Some(failure.target.to_string())),
             attribute(

@@ -12,7 +12,7 @@ use crate::{
     backoff::Draw,
     dead_letter::DeadLetter,
     envelope::{Envelope, RetryMetadata},
-    failure::Failure,
+    failure::{Event, Failure},
     fault::{self, FaultKind},
     in_flight::whole_seconds,
     key::Key,
@@ -82,7 +82,7 @@ pub fn decide<'a>(
 ) -> Judgement<'a> {
     let bare_target = rules.dlq_target.as_ref().and_then(|target| target.at(home));
     let moved = record::moved(&message).filter(|_| rules.bind_a_queue(message.queue));
-    let read = match moved {
+    let read = match moved.or_else(|| record::undelivered(&message, home)) {
         Some(failure) => failure.map(Read::Failure),
         None => record::read(&message, bare_target.as_ref(), &rules.policies),
     };
@@ -125,6 +125,10 @@ fn dead_letter(reason: Reason) -> Decision {
 /// Whether this message may cause a retry of the target that it names. A dead letter that SQS has moved back
 /// may come from a queue of another function, which was refused there or could not be read.
 fn is_allowed(failure: &Failure, message: &Message, home: &Home, rules: &Rules) -> bool {
+    // Any sender can write the attributes of an event that could not be delivered.
+    if failure.is_undelivered() && rules.queue_targets.is_none() {
+        return false;
+    }
     let is_bound = || rules.is_bound(&failure.target, message.queue, home);
     let unverified = message.unverified_reason().filter(|_| !failure.is_of_consumer());
     let sender_is_trusted = match unverified {
@@ -145,6 +149,9 @@ fn plan(failure: &Failure, is_refused: bool, rules: &Rules) -> Result<Schedule, 
     }
     if is_refused {
         return Err(Reason::TargetNotAllowed);
+    }
+    if matches!(failure.event, Some(Event::Truncated(_))) {
+        return Err(Reason::PayloadTruncated);
     }
     let policy = rules.policies.of(failure.target.name());
     let schedule = Schedule::of(failure, policy)?;

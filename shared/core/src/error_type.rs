@@ -31,6 +31,14 @@ const OPEN_BREAKERS: [&str; 4] = [
     "BrokenCircuitException",
 ];
 
+/// The codes with which EventBridge stops an event that would go round for ever, or that it can't turn into what the
+/// target is to get.
+const STOPPED_DELIVERIES: [&str; 4] =
+    ["LOOP_DETECTED", "THIRD_ACCOUNT_HOP_DETECTED", "THIRD_REGION_HOP_DETECTED", "INVALID_JSON"];
+
+/// The end of the codes of EventBridge that say that it could not encrypt or decrypt an event.
+const OF_ENCRYPTION: &str = "CRYPTION_FAILURE";
+
 /// The prefixes with which Ruby's runtime client wraps the name of an error's class.
 const RUBY_CLASSIFICATIONS: [&str; 3] = ["Function<", "Init<", "Runtime<"];
 
@@ -63,6 +71,16 @@ impl ErrorReport {
     pub fn is_of_open_breaker(&self) -> bool {
         let class = self.error_type.as_deref().map(class);
         class.is_some_and(|class| OPEN_BREAKERS.contains(&last_segment(class)))
+    }
+
+    /// Whether EventBridge has stopped the event's delivery, so that it must not be made.
+    pub(crate) fn is_of_stopped_delivery(&self) -> bool {
+        self.error_type.as_deref().is_some_and(|code| STOPPED_DELIVERIES.contains(&code))
+    }
+
+    /// Whether EventBridge could not encrypt or decrypt the event. Its dead letter has the event in cipher.
+    pub(crate) fn is_of_encryption(&self) -> bool {
+        self.error_type.as_deref().is_some_and(|code| code.ends_with(OF_ENCRYPTION))
     }
 }
 

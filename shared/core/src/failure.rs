@@ -36,6 +36,9 @@ pub struct Failure<'a> {
     pub event: Option<Event<'a>>,
     /// Whether the function is retried without an envelope, so that the ledger may know of which event this run is.
     pub is_transparent: bool,
+    /// The ARN of the rule or the schedule that could not deliver the event. The target has never run: once it accepts
+    /// the event, a failure of it is another one.
+    pub undelivered_by: Option<String>,
     pub wrapping: Wrapping<'a>,
 }
 
@@ -59,8 +62,10 @@ pub enum Event<'a> {
     Fresh(Cow<'a, RawValue>),
     /// The failed invocation was one of our re-invocations.
     Retried(Envelope<'a>),
-    /// A queue's consumer failed to process this message.
+    /// A queue's consumer failed to process this message, or it could not be delivered to the queue.
     Queued(Queued<'a>),
+    /// Only this part of the payload was kept by the service that could not deliver it.
+    Truncated(&'a str),
     /// The payload is larger than that of any invocation. It stays in its bucket, because it would fill the memory.
     TooLarge,
 }
@@ -103,7 +108,8 @@ impl Event<'_> {
         match self {
             Self::Fresh(payload) => payload.get(),
             Self::Retried(envelope) => envelope.payload.get(),
-            Self::Queued(queued) => queued.body,
+            Self::Queued(queued) => &queued.body,
+            Self::Truncated(part) => part,
             Self::TooLarge => "",
         }
     }
@@ -115,15 +121,16 @@ impl Failure<'_> {
         match &self.event {
             Some(Event::Retried(envelope)) => Some(&envelope.metadata),
             Some(Event::Queued(queued)) => queued.retried.as_ref(),
-            Some(Event::Fresh(_) | Event::TooLarge) | None => None,
+            Some(Event::Fresh(_) | Event::Truncated(_) | Event::TooLarge) | None => None,
         }
     }
 
-    /// The queue's message, if its consumer failed.
+    /// The message for the queue, if the target is one.
     pub(crate) fn queued(&self) -> Option<&Queued<'_>> {
         match &self.event {
             Some(Event::Queued(queued)) => Some(queued),
-            Some(Event::Fresh(_) | Event::Retried(_) | Event::TooLarge) | None => None,
+            Some(Event::Fresh(_) | Event::Retried(_) | Event::Truncated(_) | Event::TooLarge)
+            | None => None,
         }
     }
 
@@ -155,9 +162,11 @@ impl Failure<'_> {
         let payload = match (&self.wrapping, &self.event) {
             (Wrapping::Unknown(whole), _) => whole.get(),
             (_, Some(Event::Fresh(payload))) => payload.get(),
-            (_, Some(Event::Retried(_) | Event::Queued(_) | Event::TooLarge) | None) => {
-                return None;
-            }
+            (
+                _,
+                Some(Event::Retried(_) | Event::Queued(_) | Event::Truncated(_) | Event::TooLarge)
+                | None,
+            ) => return None,
         };
         let may_be_retry = self.is_transparent && !self.is_redriven();
         may_be_retry.then(|| Key::of(&self.target, payload, &self.request_id))
@@ -187,9 +196,24 @@ impl Failure<'_> {
         matches!(self.condition, Condition::Redriven { .. })
     }
 
+    /// Whether the event was never delivered to its target.
+    pub fn is_undelivered(&self) -> bool {
+        self.undelivered_by.is_some()
+    }
+
+    /// Whether the message is the one with which EventBridge said so.
+    pub(crate) fn is_of_eventbridge(&self) -> bool {
+        self.is_undelivered() && !self.is_redriven()
+    }
+
+    /// Whether a function is invoked with its payload alone. What it makes of an event that it never got is no retry.
+    pub fn is_sent_bare(&self) -> bool {
+        self.is_transparent || self.is_undelivered()
+    }
+
     /// Whether a queue's consumer has failed, so that the message is the consumer's and says nothing of ours.
     pub(crate) fn is_of_consumer(&self) -> bool {
-        self.target.is_queue() && self.condition == Condition::Failed
+        self.target.is_queue() && self.condition == Condition::Failed && !self.is_undelivered()
     }
 
     /// How many attempts were made so far. An attempt that was rejected because the target is paused does not count.

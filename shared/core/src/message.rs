@@ -29,7 +29,8 @@ pub struct Message<'a> {
 }
 
 /// The message attributes that describe a failure in addition to the body. Lambda writes some for a function's own
-/// dead-letter queue. Our dead letters, and messages that were sent again to wait as a delay, have others.
+/// dead-letter queue, and EventBridge for that of a target. Our dead letters, and messages that were sent again to wait
+/// as a delay, have others.
 #[derive(Clone, Debug, Default)]
 pub struct MessageAttributes<'a> {
     /// `RequestID`, written by Lambda; it marks a message of the bare form.
@@ -51,8 +52,58 @@ pub struct MessageAttributes<'a> {
     pub payload_location: Option<&'a str>,
     /// [`NO_ENVELOPE`], ours, of a dead letter.
     pub no_envelope: Option<&'a str>,
-    /// All attributes, if the message may be that of a queue's consumer.
+    /// [`SOURCE_ARN`], ours, of a dead letter.
+    pub source_arn: Option<&'a str>,
+    /// Those of EventBridge.
+    pub delivery: DeliveryAttributes<'a>,
+    /// All attributes, if the message may be that of a queue's consumer, or if EventBridge could not deliver its event.
     pub all: Vec<Attribute<'a>>,
+}
+
+/// The attributes with which EventBridge and EventBridge Scheduler describe an event that they could not deliver.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeliveryAttributes<'a> {
+    /// `RULE_ARN`, if the event is a rule's.
+    pub rule_arn: Option<&'a str>,
+    /// `SCHEDULE_ARN`, if it is a schedule's.
+    pub schedule_arn: Option<&'a str>,
+    pub target_arn: Option<&'a str>,
+    pub error_code: Option<&'a str>,
+    pub error_message: Option<&'a str>,
+    /// `IS_PAYLOAD_TRUNCATED`, of a schedule: `true` or `false`.
+    pub is_payload_truncated: Option<&'a str>,
+}
+
+impl<'a> MessageAttributes<'a> {
+    /// The attributes with these names and texts. A value that is no text counts as absent.
+    pub fn named(attributes: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Self {
+        let mut named = Self::default();
+        for (name, text) in attributes {
+            let place = match name {
+                "RequestID" => &mut named.lambda_request_id,
+                "ErrorMessage" => &mut named.error_message,
+                REASON => &mut named.reason,
+                "FunctionArn" => &mut named.function_arn,
+                "RequestId" => &mut named.request_id,
+                "ErrorType" => &mut named.error_type,
+                FAILED_AT => &mut named.failed_at,
+                MESSAGE_ID => &mut named.message_id,
+                SOURCE_QUEUE_ARN => &mut named.source_queue_arn,
+                PAYLOAD_LOCATION => &mut named.payload_location,
+                NO_ENVELOPE => &mut named.no_envelope,
+                SOURCE_ARN => &mut named.source_arn,
+                "RULE_ARN" => &mut named.delivery.rule_arn,
+                "SCHEDULE_ARN" => &mut named.delivery.schedule_arn,
+                "TARGET_ARN" => &mut named.delivery.target_arn,
+                "ERROR_CODE" => &mut named.delivery.error_code,
+                "ERROR_MESSAGE" => &mut named.delivery.error_message,
+                "IS_PAYLOAD_TRUNCATED" => &mut named.delivery.is_payload_truncated,
+                _ => continue,
+            };
+            *place = text;
+        }
+        named
+    }
 }
 
 /// The attribute that carries an event's failure time into a message that is sent again.
@@ -73,8 +124,15 @@ pub const PAYLOAD_LOCATION: &str = "PayloadLocation";
 /// The attribute of a dead letter whose payload looks like an envelope, and is none.
 pub const NO_ENVELOPE: &str = "NoEnvelope";
 
+/// The attribute of a dead letter whose event was never delivered: the ARN of the rule or the schedule.
+pub const SOURCE_ARN: &str = "SourceArn";
+
 /// The attribute that says why a dead letter was given up.
 const REASON: &str = "Reason";
+
+/// The attributes of EventBridge that nothing reads. They are dropped if a message that is sent again has too many.
+pub const DELIVERY_HISTORY: [&str; 4] =
+    ["EXECUTION_ID", "EXHAUSTED_RETRY_CONDITION", "RETRY_ATTEMPTS", "SCHEDULED_TIME"];
 
 /// The attributes that are added to a queue's message that is sent again.
 pub const CARRIED: [&str; 3] = [SOURCE_QUEUE_ARN, FAILED_AT, MESSAGE_ID];
@@ -100,6 +158,15 @@ impl<'a> Message<'a> {
         all.len() + carried.len() <= ATTRIBUTES_MAX
             && !all.iter().any(is_taken)
             && message_size(self.body, all) + added.sum::<usize>() <= SIZE_MAX
+    }
+
+    /// Whether an event of EventBridge can be sent again with these attributes, once those are dropped that nothing
+    /// reads.
+    pub(crate) fn has_room_beside_history(&self, carried: &[(&'static str, String)]) -> bool {
+        let is_replaced = |name: &str| carried.iter().any(|(carried, _)| *carried == name);
+        let is_kept =
+            |it: &&Attribute<'_>| !is_replaced(&it.name) && !DELIVERY_HISTORY.contains(&&*it.name);
+        self.attributes.all.iter().filter(is_kept).count() + carried.len() <= ATTRIBUTES_MAX
     }
 
     /// The reason of a dead letter of ours that may name a function falsely: its queue was not bound to that function,

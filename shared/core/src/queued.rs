@@ -1,4 +1,4 @@
-//! A message of a queue whose consumer failed to process it.
+//! A message of a queue whose consumer failed to process it, or that could not be delivered to the queue.
 //!
 //! SQS's own redrive moves such a message to the retry queue, and a retry sends it back to its source queue: the same
 //! body, the same attributes, and one more, [`METADATA`], which a consumer may ignore. Nothing is wrapped, so a message
@@ -30,7 +30,7 @@ const BINARY: &str = "Binary";
 
 #[derive(Clone, Debug)]
 pub struct Queued<'a> {
-    pub body: &'a str,
+    pub body: Cow<'a, str>,
     /// The message's own attributes, without ours.
     pub attributes: Vec<Attribute<'a>>,
     /// The metadata of the retry that failed, if it was one.
@@ -52,7 +52,12 @@ impl<'a> Queued<'a> {
             Some(Value::Text(text)) => RetryMetadata::read(&text),
             Some(Value::Binary(_)) | None => None,
         };
-        Self { body, attributes, retried, enqueued_at }
+        Self { body: body.into(), attributes, retried, enqueued_at }
+    }
+
+    /// A message as its producer would have sent it.
+    pub(crate) fn fresh(body: Cow<'a, str>, attributes: Vec<Attribute<'a>>) -> Self {
+        Self { body, attributes, retried: None, enqueued_at: None }
     }
 
     /// The attributes to send back to the source queue.
@@ -67,7 +72,7 @@ impl<'a> Queued<'a> {
         if attributes.len() > ATTRIBUTES_MAX {
             return Err(Reason::AttributeLimit);
         }
-        if message_size(self.body, &attributes) > SIZE_MAX {
+        if message_size(&self.body, &attributes) > SIZE_MAX {
             return Err(Reason::PayloadTooLarge);
         }
         Ok(())

@@ -42,6 +42,7 @@ reasons! {
     Cancelled, "cancelled", "yes, if you redrive it", "an operator";
     AttributeLimit, "attribute_limit", "yes, once", "a queue's message with ten attributes of its own";
     RecordGone, "record_gone", "no", "the bucket's lifecycle is shorter than the event's life";
+    PayloadTruncated, "payload_truncated", "no", "a schedule with a payload that is too large for its dead-letter queue";
     Unreadable, "unreadable", "no", "another sender";
 }
 

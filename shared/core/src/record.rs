@@ -3,6 +3,7 @@
 //! | form | source | content |
 //! |---|---|---|
 //! | moved | a queue whose consumer failed, by its redrive policy | the message as it was in that queue |
+//! | undelivered | EventBridge, into a target's dead-letter queue | the event, attributes name its target |
 //! | record | on-failure destination SQS | the body is the failure record |
 //! | notification | on-failure destination SNS | the record is the `Message` of an SNS notification |
 //! | event | on-failure destination EventBridge | the record is the `detail` of an event |
@@ -22,6 +23,7 @@
 //! [`unread`] is what the message alone says.
 
 mod letter;
+mod undelivered;
 mod unreadable;
 
 use std::borrow::Cow;
@@ -29,7 +31,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use self::letter::{has_no_envelope, is_redriven, redriven, restarted};
-pub use self::{letter::body_is_message, unreadable::Unreadable};
+pub use self::{letter::body_is_message, undelivered::undelivered, unreadable::Unreadable};
 use crate::{
     Timestamp,
     arn::{FunctionArn, Home},
@@ -47,8 +49,8 @@ use crate::{
 pub use crate::{
     failure::{Condition, Event, Failure, Wrapping},
     message::{
-        CARRIED, FAILED_AT, MESSAGE_ID, Message, MessageAttributes, NO_ENVELOPE, PAYLOAD_LOCATION,
-        SOURCE_QUEUE_ARN,
+        CARRIED, DELIVERY_HISTORY, DeliveryAttributes, FAILED_AT, MESSAGE_ID, Message,
+        MessageAttributes, NO_ENVELOPE, PAYLOAD_LOCATION, SOURCE_ARN, SOURCE_QUEUE_ARN,
     },
 };
 
@@ -73,6 +75,7 @@ pub fn moved<'a>(message: &Message<'a>) -> Option<Result<Failure<'a>, Unreadable
         error: ErrorReport::default(),
         event: Some(Event::Queued(queued)),
         is_transparent: false,
+        undelivered_by: None,
         wrapping: Wrapping::default(),
     }))
 }
@@ -190,6 +193,7 @@ pub(crate) fn unread(
         error: ErrorReport::default(),
         event: None,
         is_transparent: false,
+        undelivered_by: None,
         wrapping: Wrapping::default(),
     })
 }
@@ -270,6 +274,7 @@ fn record<'a>(
     };
     Ok(Failure {
         is_transparent: policy.transparent,
+        undelivered_by: None,
         event,
         wrapping,
         target: Target::Function(target),
@@ -298,6 +303,7 @@ fn bare<'a>(
         condition: Condition::Failed,
         error: ErrorReport { error_type: None, message: error_message },
         is_transparent: policy.transparent,
+        undelivered_by: None,
         event: Some(event),
         wrapping,
     })
@@ -343,7 +349,7 @@ impl<'a> Event<'a> {
     fn started_over(self) -> Self {
         match self {
             Self::Retried(envelope) => Self::Fresh(envelope.payload),
-            Self::Fresh(_) | Self::Queued(_) | Self::TooLarge => self,
+            Self::Fresh(_) | Self::Queued(_) | Self::Truncated(_) | Self::TooLarge => self,
         }
     }
 }
@@ -374,7 +380,7 @@ fn of_notification(failure: Failure<'_>) -> Failure<'static> {
         Event::Fresh(payload) => Some(Event::Fresh(owned(payload))),
         Event::Retried(envelope) => Some(Event::Retried(envelope.into_owned())),
         Event::TooLarge => Some(Event::TooLarge),
-        Event::Queued(_) => None,
+        Event::Queued(_) | Event::Truncated(_) => None,
     });
     let wrapping = match failure.wrapping {
         Wrapping::Unknown(whole) if !is_large(whole.get()) => Wrapping::Unknown(owned(whole)),

@@ -43,6 +43,9 @@ impl Schedule {
         if !is_redriven && policy.non_retryable.covers(&failure.error) {
             return Err(Reason::NotRetryable);
         }
+        if failure.is_of_eventbridge() && failure.error.is_of_stopped_delivery() {
+            return Err(Reason::NotRetryable);
+        }
         let attempt = next_attempt(failure);
         if policy.max_attempts.is_some_and(|max| attempt > max) {
             return Err(Reason::MaxAttemptsExceeded);

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use crate::{
     Timestamp,
     arn::{FunctionArn, Home},
+    attribute::{Attribute, Value},
     failure::Failure,
-    message::Message,
+    message::{Message, MessageAttributes},
     record,
     settings::{Policies, Rules, Settings},
 };
@@ -38,6 +39,14 @@ pub(crate) fn message(body: &str) -> Message<'_> {
         sent_at: Some(at("2019-11-14T18:16:06.068Z")),
         ..Message::default()
     }
+}
+
+/// What the handler reads of these attributes, but for the list of all.
+pub(crate) fn attributes<'a>(all: &'a [Attribute<'a>]) -> MessageAttributes<'a> {
+    MessageAttributes::named(all.iter().map(|it| match &it.value {
+        Value::Text(text) => (&*it.name, Some(&**text)),
+        Value::Binary(_) => (&*it.name, None),
+    }))
 }
 
 /// The failure that the message describes, of a function without settings of its own.

@@ -863,8 +863,8 @@ DEFECTS = [
     (
         "a message is sent back although it is too large",
         "core/queued",
-        "message_size(self.body, &attributes) > SIZE_MAX",
-        "message_size(self.body, &attributes) > SIZE_MAX + 1024",
+        "message_size(&self.body, &attributes) > SIZE_MAX",
+        "message_size(&self.body, &attributes) > SIZE_MAX + 1024",
     ),
     (
         "the backoff of a queue's message begins with its first send",

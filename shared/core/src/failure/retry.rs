@@ -22,24 +22,25 @@ impl Failure<'_> {
     pub fn envelope(&self, attempt: Attempt) -> Option<Envelope<'_>> {
         let payload = match self.event.as_ref()? {
             Event::Fresh(payload) | Event::Retried(Envelope { payload, .. }) => payload,
-            Event::Queued(_) | Event::TooLarge => return None,
+            Event::Queued(_) | Event::Truncated(_) | Event::TooLarge => return None,
         };
         Some(Envelope { metadata: self.metadata(attempt), payload: Cow::Borrowed(payload) })
     }
 
-    /// The attributes with which a queue's message is sent back for this attempt. A redriven message is what its
-    /// producer sent: the consumer's next failure is the first one again.
+    /// The attributes with which a message is sent to its queue for this attempt. One that is redriven, or that was
+    /// never delivered, is what its producer sent: the consumer's next failure is the first one.
     pub fn attributes(&self, attempt: Attempt) -> Option<Vec<Attribute<'_>>> {
         Some(self.queued()?.with(self.sent_metadata(attempt).as_ref()))
     }
 
     fn sent_metadata(&self, attempt: Attempt) -> Option<RetryMetadata> {
-        (!self.is_redriven()).then(|| self.metadata(attempt))
+        let metadata = (!self.is_redriven()).then(|| self.metadata(attempt));
+        metadata.filter(|_| !self.is_undelivered())
     }
 
     /// Whether Lambda or SQS accepts the retry, of a function with or without an envelope.
     pub(crate) fn check(&self, attempt: Attempt) -> Result<(), Reason> {
-        let fits = |envelope: Envelope<'_>| match self.is_transparent {
+        let fits = |envelope: Envelope<'_>| match self.is_sent_bare() {
             true => envelope.payload.get().len() <= INVOCATION_MAX,
             false => envelope.fits(),
         };

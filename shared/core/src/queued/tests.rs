@@ -12,7 +12,7 @@ use crate::{
     failure::Failure,
     key::Key,
     message::{Message, MessageAttributes},
-    testing::{RECORD, at, home, rules},
+    testing::{self, RECORD, at, home, rules},
     time::later,
 };
 
@@ -40,23 +40,8 @@ fn binary<'a>(name: &'a str, value: &'a [u8]) -> Attribute<'a> {
 
 /// A message with these attributes, as the handler reads it.
 fn message<'a>(body: &'a str, attributes: &'a [Attribute<'a>]) -> Message<'a> {
-    let mut known = MessageAttributes { all: attributes.to_vec(), ..Default::default() };
-    for Attribute { name, value, .. } in attributes {
-        let place = match &**name {
-            "RequestID" => &mut known.lambda_request_id,
-            "Reason" => &mut known.reason,
-            "FunctionArn" => &mut known.function_arn,
-            "RequestId" => &mut known.request_id,
-            "FailedAt" => &mut known.failed_at,
-            "MessageId" => &mut known.message_id,
-            "SourceQueueArn" => &mut known.source_queue_arn,
-            _ => continue,
-        };
-        *place = match value {
-            Value::Text(text) => Some(text),
-            Value::Binary(_) => None,
-        };
-    }
+    let named = testing::attributes(attributes);
+    let named = MessageAttributes { all: attributes.to_vec(), ..named };
     Message {
         id: "m-1",
         queue: Some("retry-imports"),
@@ -64,7 +49,7 @@ fn message<'a>(body: &'a str, attributes: &'a [Attribute<'a>]) -> Message<'a> {
         receive_count: 2,
         sent_at: Some(sent_at()),
         first_received_at: Some(failed_at()),
-        attributes: known,
+        attributes: named,
         ..Message::default()
     }
 }
@@ -366,7 +351,7 @@ proptest! {
         let texts = texts.iter().map(|(name, (kind, text))| attribute(name, kind, Value::Text(text.clone().into())));
         let bytes = bytes.iter().map(|(name, bytes)| attribute(name, "Binary", Value::Binary(bytes.clone().into())));
         let mut attributes: Vec<_> = texts.chain(bytes).collect();
-        let queued = Queued { body: "x", attributes: attributes.clone(), retried: None, enqueued_at: None };
+        let queued = Queued::fresh("x".into(), attributes.clone());
         let json = queued.attributes_json();
         prop_assert_eq!(json.is_none(), attributes.is_empty());
         let read = json.map_or(Some(Vec::new()), |json| read_attributes(&json));

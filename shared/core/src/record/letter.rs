@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{Unreadable, failed_at};
+use super::{Unreadable, failed_at, undelivered::event_for};
 use crate::{
     Timestamp,
     arn::{FunctionArn, QueueArn},
@@ -63,19 +63,25 @@ pub(super) fn redriven<'a>(
     message: &Message<'a>,
     policies: &Policies,
 ) -> Result<Failure<'a>, Unreadable> {
+    let is_truncated = message.attributes.reason == Some(Reason::PayloadTruncated.as_str());
     let (target, event) = match queue_letter(message)? {
+        Some((queue, _)) if is_truncated => (Target::Queue(queue), Event::Truncated(message.body)),
         Some((queue, queued)) => (Target::Queue(queue), Event::Queued(queued)),
-        None => function_letter(message, policies)?,
+        None => function_letter(message, policies, is_truncated)?,
     };
+    let undelivered_by = message.attributes.source_arn.map(str::to_owned);
     let Redriven { request_id, failed_at, condition, error } = Redriven::of(message)?;
     Ok(Failure {
-        is_transparent: !target.is_queue() && policies.of(target.name()).transparent,
+        is_transparent: !target.is_queue()
+            && undelivered_by.is_none()
+            && policies.of(target.name()).transparent,
         target,
         request_id,
         failed_at,
         condition,
         error,
         event: Some(event),
+        undelivered_by,
         wrapping: if has_no_envelope(message) { Wrapping::Own } else { Wrapping::AsItLooks },
     })
 }
@@ -83,10 +89,16 @@ pub(super) fn redriven<'a>(
 fn function_letter<'a>(
     message: &Message<'a>,
     policies: &Policies,
+    is_truncated: bool,
 ) -> Result<(Target, Event<'a>), Unreadable> {
+    let MessageAttributes { function_arn, source_arn, .. } = message.attributes;
+    let function = function_arn.and_then(FunctionArn::parse).ok_or(Unreadable::NoLetterFunction)?;
+    if source_arn.is_some() || is_truncated {
+        let target = Target::Function(function);
+        let event = event_for(&target, message.body, is_truncated)?;
+        return Ok((target, event));
+    }
     let payload: &RawValue = serde_json::from_str(message.body).map_err(|_| Unreadable::NoEvent)?;
-    let function = message.attributes.function_arn.and_then(FunctionArn::parse);
-    let function = function.ok_or(Unreadable::NoLetterFunction)?;
     if has_no_envelope(message) {
         return Ok((Target::Function(function), Event::Fresh(Cow::Borrowed(payload))));
     }
@@ -107,8 +119,7 @@ fn queue_letter<'a>(message: &Message<'a>) -> Result<Option<(QueueArn, Queued<'a
         None => Some(Vec::new()),
     };
     let attributes = attributes.ok_or(Unreadable::NoLetterAttributes)?;
-    let body = message.body;
-    Ok(Some((queue, Queued { body, attributes, retried: None, enqueued_at: None })))
+    Ok(Some((queue, Queued::fresh(message.body.into(), attributes))))
 }
 
 /// The event of a dead letter that leaves its payload in the bucket, from the start.

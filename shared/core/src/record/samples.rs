@@ -139,6 +139,38 @@ const RECORDS: [Record; 7] = [
     ),
 ];
 
+/// Records of batches of streams as a queue or a topic gets them. They lack the payload, which only a bucket gets.
+const OF_STREAMS: [(&str, &str); 4] = [
+    (
+        "AWS Lambda Developer Guide, \"Retain discarded batch records for a Kinesis Data Streams event source\"",
+        fixture!("samples/stream_kinesis"),
+    ),
+    (
+        "AWS Lambda Developer Guide, \"Retain discarded records for a DynamoDB event source\"",
+        fixture!("samples/stream_dynamodb"),
+    ),
+    (
+        "AWS Lambda Developer Guide, \"Capturing discarded batches for Amazon MSK and self-managed Apache Kafka\"",
+        fixture!("samples/stream_kafka"),
+    ),
+    (
+        "lambda_/event_source_mapping/test_lambda_integration_kinesis.py \
+         test_kinesis_event_source_mapping_with_sns_on_failure_destination_config, 2025-11-25",
+        fixture!("samples/stream_kinesis_recorded"),
+    ),
+];
+
+#[test]
+fn a_record_of_a_streams_batch_names_its_function_and_has_no_payload() {
+    for (source, body) in OF_STREAMS {
+        for body in [body.to_owned(), in_sns(body)] {
+            let failure = read(&message(&body), None).unwrap();
+            assert_eq!(failure.condition, Condition::Failed, "{source}");
+            assert!(failure.event.is_none(), "{source}");
+        }
+    }
+}
+
 #[test]
 fn each_notice_of_a_new_object_that_aws_shows_says_where_a_failure_record_lies() {
     for (source, body, bucket, key, version) in CREATED {

@@ -37,6 +37,19 @@ pub enum Unreadable {
         "expected message attributes as JSON in the attribute OriginalAttributes of a dead letter"
     )]
     NoLetterAttributes,
+    /// An event that could not be delivered to something else.
+    #[error(
+        "expected a function or a standard queue in the attribute TARGET_ARN of an event that could not be delivered"
+    )]
+    OtherTarget,
+    /// A schedule's request that has no payload, or more than one.
+    #[error(
+        "expected a schedule's request with FunctionName and Payload, or with QueueUrl and MessageBody alone"
+    )]
+    OtherRequest,
+    /// Only a part of a schedule's request was kept, which need not name the target.
+    #[error("expected a schedule's whole request, got only a part of it")]
+    RequestTruncated,
     /// A notice of several objects, unless the notice of each is sent instead of it.
     #[error("expected S3's notice of one failure record, got a notice of several objects")]
     SeveralRecords,
@@ -63,6 +76,24 @@ pub enum Unreadable {
 impl Unreadable {
     /// Why the message is given up.
     pub(crate) fn reason(&self) -> Reason {
-        if *self == Self::RecordGone { Reason::RecordGone } else { Reason::Unreadable }
+        match self {
+            Self::RecordGone => Reason::RecordGone,
+            Self::OtherTarget => Reason::TargetNotAllowed,
+            Self::RequestTruncated => Reason::PayloadTruncated,
+            Self::NoObject
+            | Self::NoFunction
+            | Self::Success
+            | Self::NoTime
+            | Self::NoTarget
+            | Self::NoEvent
+            | Self::NoLetterFunction
+            | Self::NoLetterAttributes
+            | Self::OtherRequest
+            | Self::SeveralRecords
+            | Self::OtherNotice
+            | Self::OtherFunction
+            | Self::RecordTooLarge
+            | Self::NotFetched => Reason::Unreadable,
+        }
     }
 }

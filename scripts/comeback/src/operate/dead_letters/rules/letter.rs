@@ -11,7 +11,8 @@ use comeback_core::{
     notice::Location,
     queued::{ORIGINAL_ATTRIBUTES, read_attributes},
     record::{
-        self, CARRIED, Message, MessageAttributes, NO_ENVELOPE, PAYLOAD_LOCATION, SOURCE_QUEUE_ARN,
+        self, CARRIED, Message, MessageAttributes, NO_ENVELOPE, PAYLOAD_LOCATION, SOURCE_ARN,
+        SOURCE_QUEUE_ARN,
     },
     settings::{Policies, policy::Policy},
     target::Target,
@@ -230,19 +231,10 @@ impl Letter {
 
     /// The message as the handler would receive it, had SQS moved it back.
     fn message(&self) -> Message<'_> {
+        let texts = self.texts().filter(|(_, text)| !text.is_empty());
         let attributes = MessageAttributes {
-            lambda_request_id: self.attribute("RequestID"),
-            error_message: self.attribute("ErrorMessage"),
-            reason: self.attribute("Reason"),
-            function_arn: self.attribute("FunctionArn"),
-            request_id: self.attribute("RequestId"),
-            error_type: self.attribute("ErrorType"),
-            failed_at: self.attribute(record::FAILED_AT),
-            message_id: self.attribute(record::MESSAGE_ID),
-            source_queue_arn: self.attribute(SOURCE_QUEUE_ARN),
-            payload_location: self.attribute(PAYLOAD_LOCATION),
-            no_envelope: self.attribute(NO_ENVELOPE),
             all: self.attributes.iter().filter(|it| it.name == METADATA).cloned().collect(),
+            ..MessageAttributes::named(texts.map(|(name, text)| (name, Some(text))))
         };
         let (id, body, sent_at) = (&self.id, &self.body, self.sent_at);
         Message { id, body, receive_count: 1, sent_at, attributes, ..Message::default() }
@@ -264,7 +256,7 @@ impl Letter {
             return Some(self.body.clone());
         }
         let envelope = match policy.tenant_id {
-            _ if self.attribute(NO_ENVELOPE).is_some() => None,
+            _ if [NO_ENVELOPE, SOURCE_ARN].iter().any(|it| self.attribute(it).is_some()) => None,
             Some(_) => Envelope::read_bare(&self.body),
             None => Envelope::read(&self.body),
         };

@@ -115,6 +115,7 @@ impl<'a> Life<'a> {
             error: error.clone(),
             event: None,
             is_transparent: false,
+            undelivered_by: None,
             wrapping: Wrapping::default(),
         };
         Self { policy, failure, event: (0, 0) }
