@@ -103,7 +103,7 @@ impl<F: Functions, L: Ledger, C: Clock> Actor<'_, F, L, C> {
         let tenant = policy.tenant(&envelope.payload);
         let invocation = |tenant_id| Invocation {
             function: failure.target.as_str(),
-            payload: match policy.transparent {
+            payload: match failure.is_sent_bare() {
                 true => envelope.payload.get().to_owned(),
                 false => envelope.to_json(),
             },

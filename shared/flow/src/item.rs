@@ -186,7 +186,8 @@ impl<'e> Item<'e> {
         self.failure().is_some_and(|it| it.may_be_sent_again(&self.judgement.message))
     }
 
-    /// The message to send back to the queue whose consumer failed, or `None` if a function failed.
+    /// The message to send to the queue whose consumer failed, or that it could not be delivered to, or `None` if the
+    /// target is a function.
     pub(crate) fn sent_back(&self) -> Option<Resent<'_>> {
         let failure = self.failure()?;
         let attributes = failure.attributes(self.judgement.schedule?.attempt)?;
@@ -207,8 +208,8 @@ impl<'e> Item<'e> {
     /// The call that is made under this claim without an envelope.
     pub(crate) fn call(&self, claim: &Claim, now: Timestamp) -> Option<Call> {
         let State::Held { until } = claim.state else { return None };
-        let envelope =
-            self.judgement.envelope().filter(|_| self.policy.is_some_and(|it| it.transparent))?;
+        let is_transparent = self.failure()?.is_transparent;
+        let envelope = self.judgement.envelope().filter(|_| is_transparent)?;
         Some(Call {
             name: claim.token.owner.clone(),
             metadata: envelope.metadata.known(),

@@ -8,10 +8,7 @@ use comeback_core::{
     arn::{queue_name, queue_url},
     attribute::{ATTRIBUTES_MAX, DATA_TYPE},
     dead_letter::HISTORY,
-    record::{
-        FAILED_AT, Failure, MESSAGE_ID, Message, MessageAttributes, NO_ENVELOPE, PAYLOAD_LOCATION,
-        SOURCE_QUEUE_ARN,
-    },
+    record::{DELIVERY_HISTORY, Failure, Message, MessageAttributes},
 };
 
 use crate::ports::{Attribute, Resent, Value};
@@ -22,25 +19,10 @@ pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
     let number = |name: &str| record.attributes.get(name)?.parse::<i64>().ok();
     let time = |name: &str| number(name).and_then(Timestamp::from_timestamp_millis);
     let moved_from = record.attributes.get("DeadLetterQueueSourceArn").map(String::as_str);
-    let mut attributes = MessageAttributes::default();
-    for (name, attribute) in &record.message_attributes {
-        let value = match name.as_str() {
-            "RequestID" => &mut attributes.lambda_request_id,
-            "ErrorMessage" => &mut attributes.error_message,
-            "Reason" => &mut attributes.reason,
-            "FunctionArn" => &mut attributes.function_arn,
-            "RequestId" => &mut attributes.request_id,
-            "ErrorType" => &mut attributes.error_type,
-            FAILED_AT => &mut attributes.failed_at,
-            MESSAGE_ID => &mut attributes.message_id,
-            SOURCE_QUEUE_ARN => &mut attributes.source_queue_arn,
-            PAYLOAD_LOCATION => &mut attributes.payload_location,
-            NO_ENVELOPE => &mut attributes.no_envelope,
-            _ => continue,
-        };
-        *value = attribute.string_value.as_deref();
-    }
-    if moved_from.or(attributes.source_queue_arn).is_some() {
+    let named = record.message_attributes.iter();
+    let mut attributes =
+        MessageAttributes::named(named.map(|(name, it)| (&**name, it.string_value.as_deref())));
+    if moved_from.or(attributes.source_queue_arn).or(attributes.delivery.target_arn).is_some() {
         attributes.all = received(record).collect();
     }
     Message {
@@ -98,9 +80,10 @@ pub(crate) fn resent<'a>(
     let is_carried = |name: &str| carried.iter().any(|(other, _)| *other == name);
     let mut resent = replacing(record, record.body.as_deref().unwrap_or_default());
     resent.attributes.retain(|it| !is_carried(&it.name));
-    // A dead letter that was moved back may have too many.
+    // A dead letter that was moved back may have too many, and so may an event of a schedule.
     if resent.attributes.len() + carried.len() > ATTRIBUTES_MAX {
-        resent.attributes.retain(|it| !HISTORY.contains(&&*it.name));
+        let names = [&HISTORY[..], &DELIVERY_HISTORY].concat();
+        resent.attributes.retain(|it| !names.contains(&&*it.name));
     }
     resent.attributes.extend(carried.into_iter().map(|(name, value)| Attribute::text(name, value)));
     Resent { delay, ..resent }

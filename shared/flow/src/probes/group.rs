@@ -53,9 +53,11 @@ pub(super) fn groups<'a, 't>(
     groups
 }
 
-/// An item with its failure, if it is about a function: nobody knows whether a queue's consumer is down.
+/// An item with its failure, if it is about a function that has run: nobody knows whether a queue's consumer is down,
+/// and a function that never got an event has not failed on it.
 pub(super) fn probable<'a>(item: &'a Item<'a>) -> Option<(&'a Item<'a>, &'a Failure<'a>)> {
-    let failure = item.accepted().filter(|failure| !failure.target.is_queue());
+    let is_probable = |it: &&Failure<'_>| !it.target.is_queue() && !it.is_undelivered();
+    let failure = item.accepted().filter(is_probable);
     failure.map(|failure| (item, failure))
 }
 

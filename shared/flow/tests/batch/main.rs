@@ -1,6 +1,7 @@
 //! Batches against ports that fail in every way.
 
 mod answers;
+mod deliveries;
 mod ledger;
 mod lineage;
 mod log;

@@ -20,7 +20,7 @@ pub fn bound(world: World) -> World {
     world.with("QUEUE_TARGETS", BOUND)
 }
 
-fn text(value: &str) -> SqsMessageAttribute {
+pub fn text(value: &str) -> SqsMessageAttribute {
     let mut attribute = SqsMessageAttribute::default();
     attribute.data_type = Some("String".into());
     attribute.string_value = Some(value.into());
