@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use aws_lambda_events::event::sqs::SqsMessage;
 
-use super::*;
 use crate::{
     queues::{bound, text},
-    world::{TARGET, key_of, start},
+    services::{Answer, throttled},
+    world::{TARGET, World, handle, key_of, message, outcomes, start, waiting},
 };
 
 const RULE: &str = "arn:aws:events:us-east-1:123456789012:rule/links";
@@ -30,8 +30,8 @@ fn undelivered(id: &str, target: &str, seconds_ago: i64) -> SqsMessage {
     message
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_event_waits_and_is_then_delivered_to_its_target_as_it_is() {
+#[test]
+fn an_event_waits_and_is_then_delivered_to_its_target_as_it_is() {
     let world = bound(World::new(&[]));
     let abroad = TARGET.replace("us-east-1", "eu-west-1");
     let records = vec![
@@ -40,20 +40,20 @@ async fn an_event_waits_and_is_then_delivered_to_its_target_as_it_is() {
         undelivered("queue", IMPORTS, 60),
         undelivered("forged", &abroad, 60),
     ];
-    let report = handle(&world, records).await;
+    let report = handle(&world, records);
     assert_eq!(outcomes(&report), ["waits", "invoked", "invoked", "target_not_allowed"]);
     let targets: Vec<_> = report.entries.iter().map(|entry| entry.target.as_deref()).collect();
     assert_eq!(targets, [Some("orders"), Some("orders"), Some("sqs:imports"), None]);
-    let invocations = world.invocations.borrow();
-    let [(function, payload, _)] = &invocations[..] else { panic!("{invocations:?}") };
-    assert_eq!((&**function, &**payload), (TARGET, r#""payload of function""#));
-    assert_eq!(*world.sent_again.borrow(), [r#""payload of queue""#]);
-    assert_eq!(*world.names_sent_again.borrow(), [[""; 0]], "as EventBridge sends it");
+    let invocations = world.invocations();
+    let [invoke] = &invocations[..] else { panic!("{invocations:?}") };
+    assert_eq!((&*invoke.target, &*invoke.message.body), (TARGET, r#""payload of function""#));
+    let sent = (r#""payload of queue""#.to_owned(), vec![]);
+    assert_eq!(world.sent_again(), [sent], "without attributes, as EventBridge sends it");
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_event_that_its_function_does_not_accept_waits_until_it_is_too_old() {
-    let answers = [("letter of", Answer::Accepted), ("payload of", Answer::Fault(THROTTLED))];
+#[test]
+fn an_event_that_its_function_does_not_accept_waits_until_it_is_too_old() {
+    let answers = [("letter of", Answer::Accepted), ("payload of", throttled())];
     let world = bound(World::new(&answers));
     let hour = 3600;
     let records = vec![
@@ -61,27 +61,26 @@ async fn an_event_that_its_function_does_not_accept_waits_until_it_is_too_old() 
         undelivered("refused", IMPORTS, hour),
         undelivered("old", TARGET, 25 * hour),
     ];
-    let report = handle(&world, records).await;
+    let report = handle(&world, records);
     assert_eq!(outcomes(&report), ["waits", "waits", "max_age_exceeded"]);
-    let letters = world.letter_calls.borrow();
+    let letters = world.letter_calls();
     let letter: BTreeMap<_, _> = letters[0][0].attributes.iter().cloned().collect();
     assert_eq!((&*letter["SourceArn"], &*letter["FunctionArn"]), (RULE, TARGET));
     assert_eq!((&*letter["Attempts"], &*letter["ErrorType"]), ("0", "THROTTLING"));
     assert_eq!(letters[0][0].body, r#""payload of old""#);
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_event_is_delivered_once_however_often_its_message_comes() {
-    for is_transparent in [false, true] {
-        let mut world = bound(World::with_ledger(&[]));
-        world.transparent = is_transparent;
+#[test]
+fn an_event_is_delivered_once_however_often_its_message_comes() {
+    for is_transparent in ["false", "true"] {
+        let world = bound(World::with_ledger(&[])).with("TRANSPARENT", is_transparent);
         for expected in ["invoked", "duplicate"] {
             let records = vec![undelivered("a", TARGET, 60), undelivered("b", IMPORTS, 60)];
-            assert_eq!(outcomes(&handle(&world, records).await), [expected; 2]);
+            assert_eq!(outcomes(&handle(&world, records)), [expected; 2]);
         }
-        assert_eq!(world.invocations.borrow().len(), 1);
-        assert!(world.look_ups.borrow().is_empty(), "no earlier attempt is looked for");
-        assert!(world.sibling_reads.borrow().is_empty());
+        assert_eq!(world.invocations().len(), 1);
+        assert!(world.look_ups().is_empty(), "no earlier attempt is looked for");
+        assert_eq!(world.count("recall"), 0);
         // A failure of the function is the first of an event of its own.
         let runs = world.runs();
         assert!(runs.values().all(|known| known.note.is_none() && known.calls.is_empty()));
@@ -89,10 +88,10 @@ async fn an_event_is_delivered_once_however_often_its_message_comes() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_wait_that_becomes_a_delay_takes_along_what_names_the_target_and_the_rule() {
-    let world = bound(World::new(&[]));
-    world.in_flight.set(Some(200_000));
+#[test]
+fn a_wait_that_becomes_a_delay_takes_along_what_names_the_target_and_the_rule() {
+    let mut world = bound(World::new(&[]));
+    world.in_flight = 200_000;
     let mut schedule = undelivered("a", TARGET, 0);
     for name in [
         "ERROR_MESSAGE",
@@ -105,17 +104,10 @@ async fn a_wait_that_becomes_a_delay_takes_along_what_names_the_target_and_the_r
     }
     let mut records = vec![schedule];
     records.extend((0..9).map(|nth| waiting(&format!("w{nth}"))));
-    let report = handle(&world, records).await;
+    let report = handle(&world, records);
     assert_eq!(outcomes(&report), ["delayed"; 10]);
-    let sent = world.names_sent_again.borrow();
-    let names: Vec<_> = sent
-        .iter()
-        .find(|names| names.contains(&"RULE_ARN".to_owned()))
-        .cloned()
-        .into_iter()
-        .flatten()
-        .collect();
-    let mut names: Vec<_> = names.iter().map(String::as_str).collect();
+    let mut sent = world.sent_again().into_iter().map(|(_, names)| names);
+    let mut names = sent.find(|names| names.contains(&"RULE_ARN".to_owned())).unwrap();
     names.sort_unstable();
     let expected = [
         "ERROR_CODE",
@@ -129,11 +121,11 @@ async fn a_wait_that_becomes_a_delay_takes_along_what_names_the_target_and_the_r
     assert_eq!(names, expected);
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_event_that_was_never_delivered_is_no_sign_that_its_function_is_down() {
+#[test]
+fn an_event_that_was_never_delivered_is_no_sign_that_its_function_is_down() {
     let world = bound(World::with_probes("", &[]));
     let records = (0..20).map(|nth| undelivered(&format!("m{nth}"), TARGET, 60));
-    let report = handle(&world, records.collect()).await;
+    let report = handle(&world, records.collect());
     assert_eq!(outcomes(&report), ["invoked"; 20]);
     assert!(report.targets.is_empty(), "{:?}", report.targets);
 }
