@@ -67,11 +67,20 @@ pub struct DeliveryAttributes<'a> {
     pub rule_arn: Option<&'a str>,
     /// `SCHEDULE_ARN`, if it is a schedule's.
     pub schedule_arn: Option<&'a str>,
+    /// `SUBSCRIBER_ARN`, if it is about events of a custom bus, which the message doesn't have.
+    pub subscriber_arn: Option<&'a str>,
     pub target_arn: Option<&'a str>,
     pub error_code: Option<&'a str>,
     pub error_message: Option<&'a str>,
     /// `IS_PAYLOAD_TRUNCATED`, of a schedule: `true` or `false`.
     pub is_payload_truncated: Option<&'a str>,
+}
+
+impl DeliveryAttributes<'_> {
+    /// Whether the message only names the events, as that of a custom bus.
+    pub(crate) fn is_without_event(&self) -> bool {
+        self.rule_arn.or(self.schedule_arn).is_none()
+    }
 }
 
 impl<'a> MessageAttributes<'a> {
@@ -94,6 +103,7 @@ impl<'a> MessageAttributes<'a> {
                 SOURCE_ARN => &mut named.source_arn,
                 "RULE_ARN" => &mut named.delivery.rule_arn,
                 "SCHEDULE_ARN" => &mut named.delivery.schedule_arn,
+                "SUBSCRIBER_ARN" => &mut named.delivery.subscriber_arn,
                 "TARGET_ARN" => &mut named.delivery.target_arn,
                 "ERROR_CODE" => &mut named.delivery.error_code,
                 "ERROR_MESSAGE" => &mut named.delivery.error_message,

@@ -8,6 +8,7 @@
 //! | schedule | the function or the queue | the input |
 //! | schedule | `arn:aws:scheduler:::aws-sdk:lambda:invoke` | the request: `FunctionName`, `Payload` |
 //! | schedule | `arn:aws:scheduler:::aws-sdk:sqs:sendMessage` | the request: `QueueUrl`, `MessageBody` |
+//! | custom bus | the function or the queue | which events it were, without their payloads |
 //!
 //! Scheduler's guide shows the last form and says that `TARGET_ARN` is always an API. Whether that is so if a schedule
 //! names a function or a queue by its own ARN was never recorded. So all forms are read.
@@ -42,8 +43,9 @@ pub fn undelivered<'a>(
     message: &Message<'a>,
     home: &Home,
 ) -> Option<Result<Failure<'a>, Unreadable>> {
-    let DeliveryAttributes { rule_arn, schedule_arn, target_arn, .. } = message.attributes.delivery;
-    let source = rule_arn.or(schedule_arn)?;
+    let DeliveryAttributes { rule_arn, schedule_arn, subscriber_arn, target_arn, .. } =
+        message.attributes.delivery;
+    let source = rule_arn.or(schedule_arn).or(subscriber_arn)?;
     let target = target_arn.filter(|_| !is_redriven(message))?;
     Some(read(message, source, target, home))
 }
@@ -56,6 +58,7 @@ fn read<'a>(
 ) -> Result<Failure<'a>, Unreadable> {
     let DeliveryAttributes { error_code, error_message, is_payload_truncated, .. } =
         message.attributes.delivery;
+    let has_no_event = message.attributes.delivery.is_without_event();
     let error = ErrorReport {
         error_type: error_code.map(str::to_owned),
         message: error_message.map(|text| beginning(text).to_owned()),
@@ -63,7 +66,7 @@ fn read<'a>(
     let is_truncated = is_payload_truncated == Some("true");
     let (target, event) = match (Target::parse(target), target.split_once(API)) {
         (Some(target), _) => {
-            let event = if error.is_of_encryption() {
+            let event = if has_no_event || error.is_of_encryption() {
                 None
             } else {
                 Some(event_for(&target, message.body, is_truncated)?)

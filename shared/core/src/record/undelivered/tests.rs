@@ -105,7 +105,7 @@ type Shown = (&'static str, &'static str, [&'static str; 3], Option<&'static str
 
 /// No message with the values of a rule is published. Its attributes are those that the guide lists, and its body is
 /// one that serverless/serverless#4647 shows.
-const SHOWN: [Shown; 3] = [
+const SHOWN: [Shown; 4] = [
     (
         "Amazon EventBridge User Guide, \"Using dead-letter queues to process undelivered events\"; \
          serverless/serverless#4647, 2022-03-13",
@@ -130,6 +130,16 @@ const SHOWN: [Shown; 3] = [
             ORDERS,
             "arn:aws:events:us-east-1:123456789012:rule/orders/links",
             "ACTION_DECRYPTION_FAILURE",
+        ],
+        None,
+    ),
+    (
+        "Amazon EventBridge User Guide, \"Retry policies and dead-letter queues\" of custom event buses",
+        fixture!("of_custom_bus"),
+        [
+            "arn:aws:sqs:us-east-1:111122223333:large-orders",
+            "arn:aws:events:us-east-1:111122223333:subscriber/large-orders/EXAMPLEabcdef1234567890",
+            "ACCESS_DENIED",
         ],
         None,
     ),
@@ -237,6 +247,7 @@ fn only_a_target_and_a_rule_or_a_schedule_make_a_message_an_event_that_could_not
         undelivered(&message(EVENT, &attributes), &testing::home()).is_some()
     };
     assert!(is_it(&[target, ("RULE_ARN", RULE)]) && is_it(&[target, ("SCHEDULE_ARN", SCHEDULE)]));
+    assert!(is_it(&[target, ("SUBSCRIBER_ARN", "any")]), "its event is on a custom bus");
     assert!(is_it(&[target, ("RULE_ARN", RULE), ("RequestID", "r-1")]), "it has a target");
     assert!(!is_it(&[target]) && !is_it(&[("RULE_ARN", RULE)]));
     assert!(!is_it(&[target, ("RULE_ARN", RULE), ("Reason", "cancelled")]), "a letter of ours");
