@@ -45,6 +45,8 @@ pub struct Entry {
     pub lost: Option<bool>,
     pub destination: Option<String>,
     pub reason: Option<String>,
+    /// The rule or the schedule that could not deliver an event.
+    pub source: Option<String>,
     pub line: Option<String>,
     /// Its number, counted from 1. A gap means that the local cloud discarded entries before they were read.
     pub n: u64,

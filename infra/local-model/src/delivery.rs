@@ -157,7 +157,7 @@ fn record_key(now: Timestamp, function: &str, id: &str) -> String {
 
 /// The `SenderId` of messages that Lambda sends for a function: the id of the function's role, and the session in
 /// which Lambda assumes it. Roles are only names here, so the id is derived from the name, in AWS's format.
-fn sender_id(now: Timestamp, role: &str) -> Arc<str> {
+pub(super) fn sender_id(now: Timestamp, role: &str) -> Arc<str> {
     let letters = Sha256::digest(role).into_iter().map(|byte| char::from(b'A' + byte % 26));
     let role_id: String = letters.take(ROLE_ID_LENGTH).collect();
     format!("AROA{role_id}:awslambda_0_{}", now.format("%Y%m%d%H%M%S%3f")).into()

@@ -58,6 +58,14 @@ pub enum What {
         /// Where AWS counts it: `DestinationDeliveryFailures` for a record, `DeadLetterErrors` for an event.
         metric: &'static str,
     },
+    /// A rule or a schedule could not deliver an event to this function or queue. It is lost without a dead-letter
+    /// queue.
+    Undelivered {
+        /// The rule's or the schedule's ARN.
+        source: Arc<str>,
+        reason: String,
+        lost: bool,
+    },
     Logged {
         line: String,
     },
@@ -89,7 +97,9 @@ impl Event {
             What::Started { payload } => payload.get().len(),
             What::Finished { response, .. } => response.get().len(),
             What::Logged { line } => line.len(),
-            What::DestinationFailed { reason, .. } => reason.len(),
+            What::DestinationFailed { reason, .. } | What::Undelivered { reason, .. } => {
+                reason.len()
+            }
             // The queued event and its run have the same payload.
             What::Accepted { .. }
             | What::AlreadyStarted

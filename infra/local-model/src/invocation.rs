@@ -314,6 +314,9 @@ impl Cloud {
                     mapping.poller.finished();
                 }
             }
+            Origin::Stream { uuid, records } => {
+                self.finish_batch(now, &uuid, &records, &running.request_id, &response);
+            }
         }
         Some(response)
     }

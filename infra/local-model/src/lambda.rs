@@ -12,8 +12,9 @@ pub mod name;
 pub mod poller;
 pub mod recursion;
 pub mod run;
+pub mod stream_mapping;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use comeback_core::Timestamp;
 use error::{LambdaError, ThrottleReason};
@@ -27,6 +28,7 @@ use mapping::{Mapping, MappingSettings};
 use poller::Held;
 use recursion::RecursiveLoop;
 use run::RunId;
+use stream_mapping::{StreamMapping, StreamSettings};
 
 use super::{Ids, Payload};
 
@@ -36,6 +38,7 @@ pub struct Lambda {
     pub layers: Layers,
     pub(crate) queue: AsynchronousQueue,
     pub mappings: BTreeMap<Arc<str>, Mapping>,
+    pub stream_mappings: BTreeMap<Arc<str>, StreamMapping>,
     /// The executions of durable functions, by function and name.
     pub executions: BTreeMap<(Arc<str>, Arc<str>), Execution>,
     pub runs: BTreeMap<RunId, Running>,
@@ -61,6 +64,7 @@ pub(crate) enum Origin {
     Synchronous,
     Asynchronous(QueuedEvent),
     Mapping { uuid: Arc<str>, queue: Arc<str>, report_batch_item_failures: bool, batch: Vec<Held> },
+    Stream { uuid: Arc<str>, records: Range<u64> },
 }
 
 impl Lambda {
@@ -71,6 +75,7 @@ impl Lambda {
             layers: Layers::default(),
             queue: AsynchronousQueue::default(),
             mappings: BTreeMap::new(),
+            stream_mappings: BTreeMap::new(),
             executions: BTreeMap::new(),
             runs: BTreeMap::new(),
             concurrency,
@@ -240,6 +245,21 @@ impl Lambda {
     /// Deletes a mapping. The messages that it holds become visible again in its queue.
     pub fn delete_mapping(&mut self, uuid: &str) -> Result<Mapping, LambdaError> {
         self.mappings.remove(uuid).ok_or_else(no_mapping)
+    }
+
+    pub fn stream_mapping(&self, uuid: &str) -> Result<&StreamMapping, LambdaError> {
+        self.stream_mappings.get(uuid).ok_or_else(no_mapping)
+    }
+
+    pub fn update_stream_mapping(
+        &mut self,
+        now: Timestamp,
+        uuid: &str,
+        settings: &StreamSettings,
+    ) -> Result<&StreamMapping, LambdaError> {
+        let mapping = self.stream_mappings.get_mut(uuid).ok_or_else(no_mapping)?;
+        mapping.set(now, settings)?;
+        Ok(mapping)
     }
 
     pub fn invocations(&self) -> usize {

@@ -3,28 +3,34 @@
 //! They are pure: time and randomness are arguments, so that a simulation can drive them in virtual time.
 //!
 //! [`Cloud`] joins the services as AWS does: Lambda's destinations and dead-letter queues send to SQS, a destination
-//! may be a bucket, buckets notify queues, and event source mappings poll them. Its caller must call
-//! [`Cloud::advance`] after every request and at the time of [`Cloud::next_wakeup`], carry out the runs that `advance`
-//! returns, and pass each outcome to [`Cloud::finish`].
+//! may be a bucket, buckets notify queues, event source mappings poll them and streams, and EventBridge's rules and
+//! schedules send events to functions and queues. Its caller must call [`Cloud::advance`] after every request and at
+//! the time of [`Cloud::next_wakeup`], carry out the runs that `advance` returns, and pass each outcome to
+//! [`Cloud::finish`].
 
+pub mod bridge;
 mod delivery;
 pub mod emf;
 mod event;
 mod invocation;
+pub mod kinesis;
 pub mod lambda;
 pub mod log_filter;
 mod notices;
 pub mod polling;
 pub mod s3;
 pub mod sqs;
+mod streaming;
 #[cfg(test)]
 mod tests;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use bridge::Bridge;
 use comeback_core::Timestamp;
 pub use event::{Ending, Event, What};
 pub use invocation::{Invocation, InvocationType, Invoked};
+use kinesis::Kinesis;
 use lambda::{Lambda, run::Run};
 use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use s3::S3;
@@ -79,6 +85,8 @@ pub struct Cloud {
     pub sqs: Sqs,
     pub lambda: Lambda,
     pub s3: S3,
+    pub bridge: Bridge,
+    pub kinesis: Kinesis,
     happened: Vec<Event>,
 }
 
@@ -91,6 +99,8 @@ impl Cloud {
             // Different seeds, so that the ids of the services differ.
             lambda: Lambda::new(concurrency, seed.wrapping_add(1)),
             s3: S3::new(seed.wrapping_add(2)),
+            bridge: Bridge::new(seed.wrapping_add(3)),
+            kinesis: Kinesis::default(),
             happened: Vec::new(),
         }
     }
@@ -99,8 +109,10 @@ impl Cloud {
     pub fn advance(&mut self, now: Timestamp) -> Vec<Run> {
         let mut runs = Vec::new();
         self.sqs.move_due(now);
+        self.run_schedules(now);
         self.run_due_events(now, &mut runs);
         self.poll_queues(now, &mut runs);
+        self.poll_streams(now, &mut runs);
         runs
     }
 
@@ -109,7 +121,9 @@ impl Cloud {
         let event = self.lambda.queue.next_due();
         let poll = self.next_poll(now);
         let next_move = self.sqs.next_move_at();
-        [event, poll, next_move].into_iter().flatten().min()
+        let schedule = self.bridge.schedules.next_due();
+        let stream = self.next_stream_poll(now);
+        [event, poll, next_move, schedule, stream].into_iter().flatten().min()
     }
 
     /// The pending invocations and messages, which are lost when the local cloud stops.

@@ -2,6 +2,7 @@
 
 mod mapping;
 mod records;
+mod streams;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,15 +1,19 @@
 //! The services' APIs. They parse requests, make steps on the model, and write responses in AWS's format.
 
 pub(crate) mod cloudwatch;
+pub(crate) mod events;
+pub(crate) mod kinesis;
 pub(crate) mod lambda;
 pub(crate) mod logs;
 pub(crate) mod s3;
+pub(crate) mod scheduler;
 pub(crate) mod sqs;
 
 use axum::{
     body::Body,
     http::{HeaderMap, Uri},
 };
+use comeback_core::Timestamp;
 use futures_util::StreamExt as _;
 
 pub(crate) fn query_values<'a>(uri: &'a Uri, wanted: &'a str) -> impl Iterator<Item = String> {
@@ -19,6 +23,15 @@ pub(crate) fn query_values<'a>(uri: &'a Uri, wanted: &'a str) -> impl Iterator<I
 
 pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// A time as AWS writes it in JSON: seconds since 1970, with milliseconds.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "milliseconds of our time are far below what a double holds exactly"
+)]
+fn epoch_seconds(at: Timestamp) -> f64 {
+    at.timestamp_millis() as f64 / 1000.0
 }
 
 fn without_nulls(mut object: serde_json::Value) -> serde_json::Value {

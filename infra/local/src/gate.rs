@@ -91,6 +91,12 @@ async fn answer(shared: &Shared, others: Others, request: Request, next: Next) -
     if let Some(action) = target.strip_prefix("Logs_20140328.") {
         return api::logs::handle(shared, request, action).await;
     }
+    if let Some(action) = target.strip_prefix("Kinesis_20131202.") {
+        return api::kinesis::handle(shared, request, action).await;
+    }
+    if let Some(action) = target.strip_prefix("AWSEvents.") {
+        return api::events::handle(shared, request, action).await;
+    }
     if target.starts_with("DynamoDB_")
         && let Some(dynamodb) = others.dynamodb
     {
@@ -99,6 +105,9 @@ async fn answer(shared: &Shared, others: Others, request: Request, next: Next) -
     }
     if api::cloudwatch::is_cloudwatch_request(request.uri()) {
         return api::cloudwatch::handle(shared, request).await;
+    }
+    if api::scheduler::is_scheduler_request(request.uri()) {
+        return api::scheduler::handle(shared, request).await;
     }
     if api::sqs::is_query_request(&request) {
         return api::sqs::refuse_query();

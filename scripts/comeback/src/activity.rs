@@ -157,6 +157,14 @@ impl Reader {
                     format!("its failure record did not reach {destination}: {reason}"),
                 )
             }
+            "Undelivered" => {
+                let (source, reason) = (text(&entry.source), text(&entry.reason));
+                let lost = if entry.lost == Some(true) { ", and is lost" } else { "" };
+                self.trouble(
+                    entry,
+                    format!("an event of {source} was not delivered{lost}: {reason}"),
+                )
+            }
             "RecursionStopped" => {
                 self.trouble(entry, "recursive-loop detection stopped it".to_owned())
             }

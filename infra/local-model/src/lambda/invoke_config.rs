@@ -48,6 +48,12 @@ struct Target {
 }
 
 impl DestinationConfig {
+    /// The destination of failures, if there is one.
+    pub(super) fn of_failures(&self) -> Result<Option<Destination>, LambdaError> {
+        let arn = self.on_failure.as_ref().and_then(|target| target.destination.as_deref());
+        arn.filter(|arn| !arn.is_empty()).map(Destination::parse).transpose()
+    }
+
     pub fn on_failure(arn: String) -> Self {
         Self { on_failure: Some(Target { destination: Some(arn) }), ..Self::default() }
     }

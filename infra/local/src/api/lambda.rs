@@ -1,10 +1,11 @@
 //! Lambda's REST API.
 //!
-//! Most operations are one step on the model ([`functions`]). Those with code or layers unpack them first and end old
-//! processes afterwards ([`deployment`]).
+//! Most operations are one step on the model ([`functions`], [`mappings`]). Those with code or layers unpack them first
+//! and end old processes afterwards ([`deployment`]).
 
 mod deployment;
 mod functions;
+mod mappings;
 mod shapes;
 
 use axum::{
@@ -44,15 +45,10 @@ pub(crate) fn router() -> Router<Shared> {
             get(functions::get_configuration).put(deployment::update_configuration),
         ),
         ("/2015-03-31/functions/{name}/invocations", post(functions::invoke)),
-        (
-            "/2015-03-31/event-source-mappings",
-            post(functions::create_mapping).get(functions::list_mappings),
-        ),
+        ("/2015-03-31/event-source-mappings", post(mappings::create).get(mappings::list)),
         (
             "/2015-03-31/event-source-mappings/{uuid}",
-            get(functions::get_mapping)
-                .put(functions::update_mapping)
-                .delete(functions::delete_mapping),
+            get(mappings::get).put(mappings::update).delete(mappings::delete),
         ),
         (
             "/2017-03-31/tags/{arn}",

@@ -1,4 +1,4 @@
-//! The operations that change no processes: invocations, settings of functions, and event source mappings.
+//! The operations that change no processes: invocations, and settings of functions.
 
 use axum::{
     body::Bytes,
@@ -10,8 +10,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::json;
 
 use super::{
-    Answer, Function, Params, answer, parse,
-    shapes::{self, Change, MappingRequest, event_invoke_config, function, function_configuration},
+    Answer, Function, answer, parse,
+    shapes::{Change, event_invoke_config, function, function_configuration},
     with_request_id,
 };
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
         Invocation, InvocationType, Invoked,
         lambda::{
             error::LambdaError,
-            name::{LATEST, latest_not_found, resolve},
+            name::{LATEST, latest_not_found},
             recursion::RecursiveLoop,
         },
     },
@@ -223,69 +223,5 @@ fn client_context(value: Option<&str>) -> Result<Option<String>, LambdaError> {
         LambdaError::InvalidRequestContent(
             "Client context must be valid Base64-encoded JSON object".to_owned(),
         )
-    })
-}
-
-pub(super) async fn create_mapping(State(shared): State<Shared>, body: Bytes) -> Answer {
-    let request: MappingRequest = parse(&body)?;
-    let function = resolve(request.function_name.as_deref().unwrap_or_default(), None)?;
-    let arn = request.event_source_arn.as_deref().unwrap_or_default();
-    let settings = request.settings()?;
-    shared.step(|cloud, now| {
-        let mapping = cloud.create_mapping(now, arn, &function, settings)?;
-        Ok(answer(StatusCode::ACCEPTED, &shapes::mapping(mapping, mapping.state(now))))
-    })
-}
-
-pub(super) async fn list_mappings(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let arn = query_values(&uri, "EventSourceArn").next();
-    let function = query_values(&uri, "FunctionName").next();
-    let function = function.map(|name| resolve(&name, None)).transpose()?;
-    shared.look(|cloud, now| {
-        let mappings: Vec<_> = cloud
-            .lambda
-            .mappings
-            .values()
-            .filter(|it| arn.as_ref().is_none_or(|arn| **arn == *it.event_source_arn))
-            .filter(|it| function.as_ref().is_none_or(|name| **name == *it.function))
-            .map(|it| shapes::mapping(it, it.state(now)))
-            .collect();
-        Ok(answer(OK, &json!({ "EventSourceMappings": mappings })))
-    })
-}
-
-pub(super) async fn get_mapping(
-    State(shared): State<Shared>,
-    Params(uuid): Params<String>,
-) -> Answer {
-    shared.look(|cloud, now| {
-        let mapping = cloud.lambda.mapping(&uuid)?;
-        Ok(answer(OK, &shapes::mapping(mapping, mapping.state(now))))
-    })
-}
-
-pub(super) async fn update_mapping(
-    State(shared): State<Shared>,
-    Params(uuid): Params<String>,
-    body: Bytes,
-) -> Answer {
-    let request: MappingRequest = parse(&body)?;
-    let function = request.function_name.as_deref();
-    let function = function.map(|name| resolve(name, None)).transpose()?;
-    let settings = request.settings()?;
-    shared.step(|cloud, now| {
-        let mapping = cloud.lambda.update_mapping(now, &uuid, function.as_deref(), settings)?;
-        Ok(answer(StatusCode::ACCEPTED, &shapes::mapping(mapping, mapping.state(now))))
-    })
-}
-
-pub(super) async fn delete_mapping(
-    State(shared): State<Shared>,
-    Params(uuid): Params<String>,
-) -> Answer {
-    shared.step(|cloud, _| {
-        // AWS returns the state of a mapping that is being deleted.
-        let mapping = cloud.lambda.delete_mapping(&uuid)?;
-        Ok(answer(StatusCode::ACCEPTED, &shapes::mapping(&mapping, "Deleting")))
     })
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    api::without_nulls,
+    api::{epoch_seconds, without_nulls},
     model::lambda::{
         error::LambdaError,
         function::{Configuration, Program, Settings},
@@ -15,6 +15,7 @@ use crate::{
         layer::LayerVersion,
         mapping::{Mapping, MappingSettings},
         name::{self, LATEST},
+        stream_mapping::{StreamMapping, StreamSettings},
     },
     model::{ACCOUNT, REGION},
 };
@@ -193,6 +194,70 @@ impl MappingRequest {
     }
 }
 
+/// A mapping of a stream. AWS's other settings are refused, because a setting without effect would mislead.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct StreamRequest {
+    filter_criteria: Option<Value>,
+    maximum_batching_window_in_seconds: Option<i64>,
+    parallelization_factor: Option<i64>,
+    maximum_record_age_in_seconds: Option<i64>,
+    tumbling_window_in_seconds: Option<i64>,
+    #[serde(flatten)]
+    settings: StreamSettings,
+}
+
+impl StreamRequest {
+    pub(super) fn settings(self) -> Result<StreamSettings, LambdaError> {
+        for (name, is_given) in [
+            ("FilterCriteria", self.filter_criteria.is_some()),
+            (
+                "MaximumBatchingWindowInSeconds",
+                self.maximum_batching_window_in_seconds.is_some_and(|secs| secs != 0),
+            ),
+            ("ParallelizationFactor", self.parallelization_factor.is_some_and(|it| it != 1)),
+            (
+                "MaximumRecordAgeInSeconds",
+                self.maximum_record_age_in_seconds.is_some_and(|secs| secs != -1),
+            ),
+            ("TumblingWindowInSeconds", self.tumbling_window_in_seconds.is_some_and(|it| it != 0)),
+        ] {
+            if is_given {
+                let why = format!("this local cloud has no {name} for streams");
+                return Err(LambdaError::invalid(why));
+            }
+        }
+        Ok(self.settings)
+    }
+}
+
+pub(super) fn stream_mapping(mapping: &StreamMapping) -> Value {
+    let uuid = &mapping.uuid;
+    let arn = format!("arn:aws:lambda:{REGION}:{ACCOUNT}:event-source-mapping:{uuid}");
+    let report = mapping.report_batch_item_failures.then_some("ReportBatchItemFailures");
+    let on_failure = mapping.on_failure.as_ref();
+    json!({
+        "UUID": uuid,
+        "BatchSize": mapping.batch_size,
+        "BisectBatchOnFunctionError": mapping.bisects,
+        "MaximumRetryAttempts": mapping.retries_max.map_or(-1, i64::from),
+        "MaximumRecordAgeInSeconds": -1,
+        "MaximumBatchingWindowInSeconds": 0,
+        "ParallelizationFactor": 1,
+        "TumblingWindowInSeconds": 0,
+        "DestinationConfig": {
+            "OnFailure": on_failure.map_or(json!({}), |it| json!({ "Destination": it.arn })),
+        },
+        "EventSourceArn": mapping.event_source_arn,
+        "EventSourceMappingArn": arn,
+        "FunctionArn": name::arn(&mapping.function),
+        "LastModified": epoch_seconds(mapping.last_modified),
+        "State": if mapping.enabled { "Enabled" } else { "Disabled" },
+        "StateTransitionReason": "USER_INITIATED",
+        "FunctionResponseTypes": Vec::from_iter(report),
+    })
+}
+
 pub(super) fn mapping(mapping: &Mapping, state: &str) -> Value {
     let uuid = &mapping.uuid;
     let arn = format!("arn:aws:lambda:{REGION}:{ACCOUNT}:event-source-mapping:{uuid}");
@@ -211,15 +276,6 @@ pub(super) fn mapping(mapping: &Mapping, state: &str) -> Value {
         "FunctionResponseTypes": Vec::from_iter(report),
         "ScalingConfig": maximum.map(|maximum| json!({ "MaximumConcurrency": maximum })),
     }))
-}
-
-/// A time as AWS writes it in JSON: seconds since 1970, with milliseconds.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "milliseconds of our time are far below what a double holds exactly"
-)]
-fn epoch_seconds(at: Timestamp) -> f64 {
-    at.timestamp_millis() as f64 / 1000.0
 }
 
 fn date(at: Timestamp) -> String {
