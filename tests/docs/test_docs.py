@@ -31,7 +31,10 @@ FUNCTION = (ROOT / "docs/start/function.md").read_text()
 NEEDS_JAVA = unittest.skipUnless(shutil.which("javac"), "no compiler of Java: a JDK of version 17 or later is needed")
 
 # The pages that PageTest and FunctionTest follow.
-TYPED = {ROOT / "docs" / name for name in ("start/local.md", "outage.md", "start/function.md", "guides/queues.md")}
+TYPED = {
+    ROOT / "docs" / name
+    for name in ("start/local.md", "outage.md", "start/function.md", "guides/queues.md", "guides/eventbridge.md")
+}
 SHELLS = {"sh", "bash", "shell"}
 # Languages of blocks with the output of commands. Tests of the program replay these blocks.
 SESSIONS = {"console", "shell-session"}
@@ -62,6 +65,10 @@ class PageTest(unittest.TestCase):
         page = (ROOT / "docs/guides/queues.md").read_text()
         parts = (section(page, of) for of in ("A function with an SQS trigger", "A container", "On your machine"))
         follow("".join(parts), 10, lambda folder: (with_python(folder), with_node(folder)))
+
+    def test_what_eventbridge_and_scheduler_could_not_deliver(self) -> None:
+        page = section((ROOT / "docs/guides/eventbridge.md").read_text(), "On your machine")
+        follow(page, 7, with_python)
 
 
 def with_python(folder: Path) -> None:
