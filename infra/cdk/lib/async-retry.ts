@@ -2,10 +2,13 @@ import {
   Annotations,
   aws_cloudwatch as cloudwatch,
   aws_dynamodb as dynamodb,
+  aws_events as events,
   aws_iam as iam,
   aws_lambda as lambda,
   aws_s3 as s3,
+  aws_scheduler as scheduler,
   aws_sqs as sqs,
+  IResource,
   Lazy,
   Stage,
   Token,
@@ -15,6 +18,8 @@ import { AlarmsProps, RetryAlarms } from './alarms';
 import { checkAttachable } from './attachable';
 import { Attached } from './attached';
 import { AttachedQueue, Source } from './attached-queue';
+import { AttachedRule } from './attached-rule';
+import { AttachedSchedule } from './attached-schedule';
 import { Attachment } from './attachment';
 import { checkLength, jsonOf, ownPolicies, queueTargets } from './bindings';
 import { handlerCode } from './code';
@@ -41,7 +46,16 @@ import {
   HANDLER_TIMEOUT,
   MAX_CONCURRENCY,
 } from './props';
-import { DeadLetterQueue, REDRIVE, retentionOf, RetryQueue, warnOfOwnQueue } from './queues';
+import {
+  DeadLetterQueue,
+  EVENT_BRIDGE,
+  letServiceUse,
+  REDRIVE,
+  retentionOf,
+  RetryQueue,
+  warnOfOwnQueue,
+} from './queues';
+import { Receiver } from './receiver';
 import { daysToKeep, Records } from './records';
 import { RetryQueues } from './retry-queues';
 import { Senders } from './senders';
@@ -79,6 +93,8 @@ export class AsyncRetry extends MetricMethods {
   private readonly senders: Senders;
   private readonly attached: Attached;
   private readonly called = new Set<string>();
+  /** The functions and queues that the handler may already use. */
+  private readonly allowed = new Set<string>();
   private retryAlarms?: RetryAlarms;
 
   constructor(scope: Construct, id: string, props: AsyncRetryProps = {}) {
@@ -167,11 +183,9 @@ export class AsyncRetry extends MetricMethods {
       senders: this.senders,
     });
     attached.add(attachment);
-    if (this.props.onlyAttachedQualifiers) this.retryHandler.allow(INVOKE, ...added.ownArns);
-    if (known) return;
     // The handler invokes the function that the record names, which may be an alias or a version.
-    const { functionArn } = added.base;
-    if (!this.props.onlyAttachedQualifiers) this.retryHandler.allow(INVOKE, functionArn, `${functionArn}:*`);
+    this.allowInvoke(added.base.functionArn, added.ownArns);
+    if (known) return;
     this.records?.notify(consumed.queue, consumed.owner?.name);
     this.checkVariables(`attach ${added.path}`);
   }
@@ -189,15 +203,8 @@ export class AsyncRetry extends MetricMethods {
     else source.check(this, effectivePolicy(this.props, policy), options, faults);
     faults.throwIfAny(`AsyncRetry ${this.node.path} can't attach ${queue.node.path}`);
 
-    this.retryHandler.allow(['sqs:SendMessage'], source.arn);
     // SQS leaves a message that it moves encrypted with the key of its source.
-    const granted = queue.encryptionMasterKey?.grant(this.retryHandler, ...KEY_ACTIONS);
-    if (granted?.success === false) {
-      Annotations.of(this).addWarningV2(
-        'comeback:source-key',
-        `${queue.node.path}: let the handler's role ${KEY_ACTIONS.join(', ')} with its key, which is only known by an alias`,
-      );
-    }
+    this.allowSend(source);
     const attached = new AttachedQueue(this, {
       source,
       policy,
@@ -208,6 +215,35 @@ export class AsyncRetry extends MetricMethods {
     this.attached.addQueue(attached);
     this.retryAlarms?.watchConsumers(consumers);
     this.checkVariables(`attach ${queue.node.path}`);
+  }
+
+  /**
+   * Delivers events that EventBridge could not deliver to one target of a rule: a function, an alias, a version or a
+   * standard queue, attached or not. It must be a target of the rule already, without an input of its own.
+   */
+  public attachRule(rule: events.IRule, target: IResource): void {
+    const { receiver, faults } = this.receiverOf(target);
+    const isMoved = () => this.attached.queues.some(({ source }) => source.arn === receiver?.retried.arn);
+    const attached = receiver && new AttachedRule(rule, receiver, isMoved);
+    attached?.check(this, faults);
+    faults.throwIfAny(`AsyncRetry ${this.node.path} can't attach ${rule.node.path}`);
+    if (attached === undefined || receiver === undefined) return;
+    const { encryptionKey } = this.props;
+    if (encryptionKey && this.attached.rules.length === 0) letServiceUse(this, encryptionKey, EVENT_BRIDGE);
+    attached.sendTo(this.queueFor(receiver, rule.node.path));
+    this.attached.rules.push(attached);
+  }
+
+  /**
+   * Delivers what EventBridge Scheduler could not deliver to the target of a schedule: a function, an alias, a version or
+   * a standard queue, attached or not. The schedule's role is allowed to send to the retry queue.
+   */
+  public attachSchedule(schedule: scheduler.ISchedule, target: IResource): void {
+    const { receiver, faults } = this.receiverOf(target);
+    const attached = receiver && new AttachedSchedule(schedule, receiver);
+    attached?.check(this, faults);
+    faults.throwIfAny(`AsyncRetry ${this.node.path} can't attach ${schedule.node.path}`);
+    if (attached && receiver) attached.sendTo(this.queueFor(receiver, schedule.node.path), this.senders);
   }
 
   /** The queue for the failed events of an attached function. Functions may share one. */
@@ -300,6 +336,51 @@ export class AsyncRetry extends MetricMethods {
     );
   }
 
+  /** What a rule or a schedule delivers to, and the faults that were found in it. */
+  private receiverOf(target: IResource): { receiver?: Receiver; faults: Faults } {
+    const faults = new Faults();
+    const receiver = Receiver.of(target, this, faults);
+    if (receiver?.retried.arn === this.handler.functionArn) faults.note('its target is the retry handler itself');
+    return { receiver, faults };
+  }
+
+  /** Returns the retry queue of what a rule or a schedule delivers to, to which the handler may deliver again. */
+  private queueFor(receiver: Receiver, path: string): RetryQueue {
+    const { retried } = receiver;
+    const { queue } = this.queues.add(retried);
+    if (receiver.source) this.allowSend(receiver.source);
+    else this.allowInvoke(retried.arn, receiver.invoked);
+    this.attached.addReceiver(retried);
+    this.checkVariables(`attach ${path}`);
+    return queue;
+  }
+
+  /** Lets the handler invoke a function, which may be named with a version or an alias of it. */
+  private allowInvoke(functionArn: string, attached: string[]): void {
+    const invoked = this.props.onlyAttachedQualifiers ? attached : [functionArn, `${functionArn}:*`];
+    this.allowOnce(INVOKE, invoked);
+  }
+
+  /** Lets the handler send to a queue of the user's, and use its key. */
+  private allowSend({ arn, construct: queue }: Source): void {
+    if (!this.allowOnce(['sqs:SendMessage'], [arn])) return;
+    const granted = queue.encryptionMasterKey?.grant(this.retryHandler, ...KEY_ACTIONS);
+    if (granted?.success === false) {
+      Annotations.of(this).addWarningV2(
+        'comeback:source-key',
+        `${queue.node.path}: let the handler's role ${KEY_ACTIONS.join(', ')} with its key, which is only known by an alias`,
+      );
+    }
+  }
+
+  /** Allows the handler what it is not allowed so far. Returns whether there was something. */
+  private allowOnce(actions: string[], resources: string[]): boolean {
+    const missing = resources.filter((each) => !this.allowed.has(each));
+    missing.forEach((each) => this.allowed.add(each));
+    if (missing.length > 0) this.retryHandler.allow(actions, ...missing);
+    return missing.length > 0;
+  }
+
   private warnUnlessOperator(call: string, { grantPrincipal }: iam.IGrantable, grant: iam.Grant): iam.Grant {
     return warnUnlessGranted(
       this,
@@ -365,6 +446,7 @@ export class AsyncRetry extends MetricMethods {
       ...recordless,
       ...this.attached.attachments.flatMap((each) => each.contradictions(configs)),
       ...this.attached.queues.flatMap((each) => each.contradictions(all)),
+      ...this.attached.rules.flatMap((each) => each.contradictions()),
     ];
   }
 

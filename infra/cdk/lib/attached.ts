@@ -1,5 +1,6 @@
-import { aws_lambda as lambda, Duration } from 'aws-cdk-lib';
+import type { Duration } from 'aws-cdk-lib';
 import type { AttachedQueue } from './attached-queue';
+import type { AttachedRule } from './attached-rule';
 import type { Attachment } from './attachment';
 import { effectivePolicy } from './effective-policy';
 import type { RetryPolicy } from './retry-policy';
@@ -9,6 +10,9 @@ import { Retried, Target } from './target';
 export class Attached {
   public readonly attachments: Attachment[] = [];
   public readonly queues: AttachedQueue[] = [];
+  public readonly rules: AttachedRule[] = [];
+  /** What rules and schedules deliver to, attached or not. */
+  private readonly receivers: Retried[] = [];
   private readonly watchers: ((target: Retried) => void)[] = [];
 
   /** `general` is the policy of all functions and queues. */
@@ -16,14 +20,15 @@ export class Attached {
 
   /** Adds an attachment of a function, of which there may be several. */
   public add(attachment: Attachment): void {
-    const isNew = this.of(attachment.target).length === 0;
-    this.attachments.push(attachment);
-    if (isNew) this.watchers.forEach((watch) => watch(attachment.target.retried));
+    this.tellIfNew(attachment.target.retried, () => this.attachments.push(attachment));
   }
 
   public addQueue(attached: AttachedQueue): void {
-    this.queues.push(attached);
-    this.watchers.forEach((watch) => watch(attached.source));
+    this.tellIfNew(attached.source, () => this.queues.push(attached));
+  }
+
+  public addReceiver(receiver: Retried): void {
+    this.tellIfNew(receiver, () => this.receivers.push(receiver));
   }
 
   /** The attachments of a target's function, whatever their qualifiers. */
@@ -31,20 +36,30 @@ export class Attached {
     return this.attachments.filter((each) => each.target.isSameFunction(target));
   }
 
-  /** Each function once, even if several aliases or versions are attached. */
-  public get functions(): lambda.IFunction[] {
-    return [...new Map(this.attachments.map(({ target: { base } }) => [base.functionArn, base])).values()];
+  /** The functions, each once, even if several aliases or versions are attached. */
+  public get functions(): Retried[] {
+    return this.targets.filter((each) => each.function);
   }
 
   /** The functions and queues, each once. */
   public get targets(): Retried[] {
-    return [...this.functions.map((each) => new Target(each).retried), ...this.queues.map(({ source }) => source)];
+    const attached = [
+      ...this.attachments.map(({ target }) => target.retried),
+      ...this.queues.map(({ source }) => source),
+    ];
+    return [...new Map([...attached, ...this.receivers].map((each) => [each.arn, each])).values()];
   }
 
   /** Calls a function with each target, including those that are attached later. */
   public forEachTarget(watch: (target: Retried) => void): void {
     this.targets.forEach(watch);
     this.watchers.push(watch);
+  }
+
+  private tellIfNew(target: Retried, add: () => void): void {
+    const isNew = !this.targets.some(({ arn }) => arn === target.arn);
+    add();
+    if (isNew) this.watchers.forEach((watch) => watch(target));
   }
 
   public maxAgeOf({ arn }: Retried): Duration {

@@ -1,9 +1,9 @@
-import { Annotations, aws_iam as iam, aws_lambda as lambda, CfnDeletionPolicy, CfnResource, Stack } from 'aws-cdk-lib';
+import { Annotations, aws_lambda as lambda, CfnDeletionPolicy, CfnResource, Stack } from 'aws-cdk-lib';
 import { Construct, IDependable } from 'constructs';
 import type { Records } from './records';
 import type { RetryPolicy } from './retry-policy';
 import type { ConsumedQueue } from './retry-queues';
-import type { Senders } from './senders';
+import { grantedByHand, Senders } from './senders';
 import { CONFIG_ID, destinationsOf, ownId, Target } from './target';
 
 export interface AttachmentProps {
@@ -79,15 +79,11 @@ export class Attachment extends Construct {
     // Also with a bucket, so that nothing is lost while the destination changes.
     const policies = [senders.allow(role, this.consumed.queue)];
     if (this.records) policies.push(senders.allowPut(role, this.records));
-    const stack = Stack.of(this);
-    const missing = policies.filter(
-      ({ node }) => stack.resolve((node.defaultChild as iam.CfnPolicy).roles) === undefined,
-    );
-    if (missing.length > 0) {
+    const byHand = grantedByHand(policies);
+    if (byHand) {
       this.warn(
         'permission',
-        "its role can't be changed here, and Lambda refuses the destination unless the role may already send to it: " +
-          `give it ${missing.map(({ document }) => JSON.stringify(stack.resolve(document))).join(' and ')}`,
+        `its role can't be changed here, and Lambda refuses the destination unless the role may already send to it: ${byHand}`,
       );
     }
     return policies;

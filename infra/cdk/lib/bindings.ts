@@ -4,7 +4,7 @@ import type { Attached } from './attached';
 import type { AsyncRetryProps } from './props';
 import type { Records } from './records';
 import type { RetryQueues } from './retry-queues';
-import type { Target } from './target';
+import { Target } from './target';
 import { errorsOf, generalVariables, Variables, variables } from './variables';
 
 /** Lambda's limit for all variables of a function, including their names. */
@@ -62,10 +62,10 @@ export function checkLength(scope: IConstruct, { options, attached, queues, reco
     queueTargets(attached, queues),
     ownPolicies(options, attached),
   ];
-  const targets = attached.attachments.map(({ target }) => target);
-  const length = estimatedLength(written, targets, [
+  const functions = attached.targets.flatMap((each) => (each.function ? [new Target(each.function)] : []));
+  const length = estimatedLength(written, functions, [
     ...queues.all.map(({ queue }) => queue),
-    ...attached.queues.map(({ source }) => source.construct),
+    ...attached.targets.filter((each) => !each.function).map(({ construct }) => construct as sqs.IQueue),
   ]);
   if (length <= VARIABLES_MAX) return;
   const sharing = options.sharedQueue ? '' : 'let the functions share a queue (sharedQueue), ';

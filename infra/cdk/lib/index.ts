@@ -14,6 +14,9 @@
  *     attachment.ts             the settings of an attached function
  *     senders.ts                the roles that may send failures
  *     attached-queue.ts         the settings of an attached queue
+ *     attached-rule.ts          a rule of EventBridge that could not deliver to one of its targets
+ *     attached-schedule.ts      a schedule that could not deliver to its target
+ *     receiver.ts               the target of a rule or a schedule
  *     queues.ts                 queues that only a few principals may use: the retry queue and the dead-letter queue
  *     retry-queues.ts           one retry queue for each target, or one for all functions, and one for redrives
  *     handler.ts                the function that decides about failed events, and its permissions

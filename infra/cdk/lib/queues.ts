@@ -10,6 +10,7 @@ import {
   Token,
 } from 'aws-cdk-lib';
 import { Construct, IConstruct, IDependable } from 'constructs';
+import { RECORDS } from './contract';
 import { tagPart } from './tags';
 import { isOfType } from './target';
 
@@ -176,6 +177,31 @@ export class DeadLetterQueue extends ClosedQueue {
   }
 }
 
+/** The service that sends notices of records in a user's bucket, and dead letters of rules. */
+export const EVENT_BRIDGE = 'events.amazonaws.com';
+
+/** Lets a service use the key of the retry queues, so that it can send to them. */
+export function letServiceUse(scope: IConstruct, key: kms.IKey, service: string): void {
+  const actions = RECORDS.notification.key;
+  const { statementAdded } = key.addToResourcePolicy(
+    new iam.PolicyStatement({
+      principals: [new iam.ServicePrincipal(service)],
+      actions,
+      resources: ['*'],
+      // S3 documents no condition for it.
+      conditions:
+        service === EVENT_BRIDGE ? { StringEquals: { 'aws:SourceAccount': Stack.of(scope).account } } : undefined,
+    }),
+  );
+  if (!statementAdded) {
+    Annotations.of(scope).addWarningV2(
+      'comeback:record-key',
+      `the policy of ${key.node.path} can't be changed here: it must let ${service} use the key (${actions.join(', ')}) to ` +
+        'send to the retry queues',
+    );
+  }
+}
+
 /** A queue's resource; an imported queue has none. */
 export function resourceOf({ node: { defaultChild } }: sqs.IQueue): sqs.CfnQueue | undefined {
   return isOfType<sqs.CfnQueue>(defaultChild, sqs.CfnQueue.CFN_RESOURCE_TYPE_NAME) ? defaultChild : undefined;
@@ -239,6 +265,8 @@ export interface RetryQueueProps extends ClosedQueueProps {
 export class RetryQueue extends ClosedQueue {
   /** The policy that restricts access to the queue. It must exist before failures are sent. */
   public readonly closure: IDependable;
+  /** The resources of AWS services that may send, by service. */
+  private readonly sources = new Map<string, Set<string>>();
 
   constructor(scope: Construct, id: string, props: RetryQueueProps) {
     super(
@@ -263,13 +291,22 @@ export class RetryQueue extends ClosedQueue {
 
   /** Lets an AWS service send on behalf of one of its resources in this account. */
   public allowService(service: string, sourceArn: string): void {
+    const known = this.sources.get(service);
+    if (known) {
+      known.add(sourceArn);
+      return;
+    }
+    const sources = new Set([sourceArn]);
+    this.sources.set(service, sources);
+    // A policy has 8 KB, so all resources of a service have one statement.
+    const produce = () => (sources.size === 1 ? sourceArn : [...sources]);
     this.addToResourcePolicy(
       new iam.PolicyStatement({
         principals: [new iam.ServicePrincipal(service)],
         actions: ['sqs:SendMessage'],
         resources: [this.queueArn],
         conditions: {
-          ArnEquals: { 'aws:SourceArn': sourceArn },
+          ArnEquals: { 'aws:SourceArn': Lazy.any({ produce }) },
           StringEquals: { 'aws:SourceAccount': Stack.of(this).account },
         },
       }),

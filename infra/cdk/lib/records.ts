@@ -13,7 +13,7 @@ import {
 import { Construct } from 'constructs';
 import { RECORDS, SETTINGS } from './contract';
 import type { RetryHandler } from './handler';
-import { exceptFor, principalArns, RetryQueue } from './queues';
+import { EVENT_BRIDGE, exceptFor, letServiceUse, principalArns, RetryQueue } from './queues';
 import { parseDuration } from './durations';
 import { tagPart } from './tags';
 import { ownId } from './target';
@@ -75,7 +75,7 @@ export class Records extends Construct {
     // is one of lists only, and this is asked for a read, which names no prefix.
     handler.allow(ofBucket, this.bucket.bucketArn);
     this.key?.grant(handler, ...key);
-    if (encryptionKey) this.allowNotifierToUse(encryptionKey);
+    if (encryptionKey) letServiceUse(this, encryptionKey, this.own ? 's3.amazonaws.com' : EVENT_BRIDGE);
   }
 
   /**
@@ -99,7 +99,7 @@ export class Records extends Construct {
       },
       targets: [{ id: 'RetryQueue', arn: queue.queueArn }],
     });
-    queue.allowService('events.amazonaws.com', rule.attrArn);
+    queue.allowService(EVENT_BRIDGE, rule.attrArn);
   }
 
   /** Exempts the role of an attached function from the bucket's denial of puts. It needs the permission, too. */
@@ -134,27 +134,6 @@ export class Records extends Construct {
       actions: this.own ? objects : READ,
       resourceArns: [this.bucket.arnForObjects(`${RECORDS.prefix}*`)],
     });
-  }
-
-  /** Lets what sends the notices use the key of the retry queues. */
-  private allowNotifierToUse(key: kms.IKey): void {
-    const service = this.own ? 's3.amazonaws.com' : 'events.amazonaws.com';
-    const { statementAdded } = key.addToResourcePolicy(
-      new iam.PolicyStatement({
-        principals: [new iam.ServicePrincipal(service)],
-        actions: RECORDS.notification.key,
-        resources: ['*'],
-        // S3 documents no condition for it.
-        conditions: this.own ? undefined : { StringEquals: { 'aws:SourceAccount': Stack.of(this).account } },
-      }),
-    );
-    if (!statementAdded) {
-      this.warn(
-        'key',
-        `the policy of ${key.node.path} can't be changed here: it must let ${service} use the key ` +
-          `(${RECORDS.notification.key.join(', ')}) to send notices of records to the retry queues`,
-      );
-    }
   }
 
   private warn(topic: string, what: string): void {

@@ -40,9 +40,11 @@ export class RetryQueues {
     if (props.isShared) this.create('RetryQueue');
   }
 
-  /** Returns the retry queue of a newly attached target, and creates it unless all functions share one. */
+  /** Returns the retry queue of a target, and creates it unless it has one, or all functions share one. */
   public add(attached: Retried): ConsumedQueue {
     if (this.props.isShared && attached.function) return this.all[0];
+    const known = this.all.find(({ owner }) => owner?.arn === attached.arn);
+    if (known) return known;
     const added = this.create(`RetryQueue-${ownId(attached.construct)}`, attached);
     this.createForRedrive();
     return added;

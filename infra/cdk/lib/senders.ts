@@ -73,3 +73,13 @@ export class Senders extends Construct {
     return added;
   }
 }
+
+/** What to give a role by hand, if some of its policies can't be attached here. */
+export function grantedByHand(policies: iam.Policy[]): string | undefined {
+  const missing = policies.flatMap((policy) => {
+    const stack = Stack.of(policy);
+    const { roles } = policy.node.defaultChild as iam.CfnPolicy;
+    return stack.resolve(roles) === undefined ? [JSON.stringify(stack.resolve(policy.document))] : [];
+  });
+  return missing.length > 0 ? `give it ${missing.join(' and ')}` : undefined;
+}
