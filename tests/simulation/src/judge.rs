@@ -27,8 +27,8 @@ pub use self::{
     figures::{Backlog, Figures},
     happens::{Happens, Move},
     known::{
-        Arns, Event, Known, Open, Place, REASONS, Stranger, Subject, TESTED, named, receive_count,
-        trace_of, was_moved,
+        Arns, Event, Known, Open, Place, REASONS, Stranger, Subject, TESTED, Undelivered, named,
+        receive_count, trace_of, was_moved,
     },
     promises::{Check, Violation},
 };

@@ -72,6 +72,8 @@ pub struct Plan {
     pub moves_anew: bool,
     /// The target to which a caller sends envelopes that no handler has written, and whose runs fail.
     pub forging: Option<usize>,
+    /// The share of events that EventBridge or its Scheduler could not deliver.
+    pub undelivered: f64,
     /// The share of events whose payload others have too, and the share of runs that end within milliseconds.
     pub equal: f64,
     #[serde(skip)]

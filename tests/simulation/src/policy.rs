@@ -18,6 +18,19 @@ pub const NEVER: [(&str, &str); 3] = [
     ("legacy.*", "legacy.Broken"),
 ];
 
+/// The codes with which EventBridge or its Scheduler says why an event was not delivered. They are errors like those of
+/// functions.
+pub const CODES: [&str; 4] = [
+    "THROTTLING",
+    "NO_PERMISSIONS",
+    "AWS.SimpleQueueService.NonExistentQueue",
+    "AWS.Scheduler.InternalServerError",
+];
+
+/// The codes of events that must not be delivered.
+pub const STOPPED: [&str; 4] =
+    ["LOOP_DETECTED", "THIRD_ACCOUNT_HOP_DETECTED", "THIRD_REGION_HOP_DETECTED", "INVALID_JSON"];
+
 /// Patterns for errors with settings of their own, and the types of errors in a world that each means.
 const ERRORS: [(&str, &[&str]); 7] = [
     ("Error", &["Error"]),
@@ -185,7 +198,11 @@ impl Policy {
     /// The policy for an event that failed last with this error. What is set for all functions comes after its own.
     pub fn after(&self, error_type: Option<&str>, of_all: &Self) -> Self {
         let means = |(n, _): &&(usize, OfError)| {
-            error_type.is_some_and(|error_type| ERRORS[*n].1.contains(&error_type))
+            let (pattern, types) = ERRORS[*n];
+            error_type.is_some_and(|error_type| {
+                let is_code = CODES.contains(&error_type) || STOPPED.contains(&error_type);
+                types.contains(&error_type) || pattern == "*" && is_code
+            })
         };
         let mut errors = self.errors.iter().chain(&of_all.errors);
         let mut policy = self.clone();

@@ -63,7 +63,8 @@ impl Script {
     /// The script of a world that was drawn, with the choices that were made.
     pub fn of(mut plan: Plan, told: Told) -> Self {
         // Whether there are any matters to rules, but nothing is drawn.
-        for share in [&mut plan.hopeless, &mut plan.equal, &mut plan.short_orders] {
+        let Plan { hopeless, equal, short_orders, undelivered, .. } = &mut plan;
+        for share in [hopeless, equal, short_orders, undelivered] {
             *share = share.ceil();
         }
         let named = |kind: &str, mut part: Part, number: usize| {

@@ -12,6 +12,7 @@ mod names;
 mod service;
 mod table;
 mod troubles;
+mod undelivered;
 mod watched;
 
 use std::{
@@ -194,8 +195,8 @@ impl World {
 
     fn play(mut self) -> (Judge, Outcome) {
         let last = self.plan.sending.max(self.plan.calm_after);
-        // If its notes are not read any more, an event begins anew.
-        let ages = if self.plan.equal > 0.0 { 2 } else { 1 };
+        // If its notes are not read any more, an event begins anew. And so does one that was never delivered before.
+        let ages = 1 + u32::from(self.plan.equal > 0.0) + u32::from(self.plan.undelivered > 0.0);
         let end = later(
             at_millis(BEGAN_AT),
             last + ages * self.plan.age_max() + self.plan.stays() + SETTLING,

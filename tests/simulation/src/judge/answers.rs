@@ -24,7 +24,8 @@ impl Judge {
     pub fn reinvoked(&mut self, of: Subject, request_id: &Arc<str>, trace: &str) {
         self.acted(of, "invoked");
         let Some(target) = self.known.reinvoked(of, request_id, trace) else { return };
-        if self.known.plan.handler_of(target).probes {
+        let is_retry = !self.known.cases[of.case].is_undelivered();
+        if is_retry && self.known.plan.handler_of(target).probes {
             let plan = Rc::clone(&self.known.plan);
             self.shows(None, Happens::Retried(&plan.targets[target].name, request_id));
         }

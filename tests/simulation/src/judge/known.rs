@@ -15,6 +15,7 @@ mod records;
 mod register;
 mod sent;
 mod split;
+mod undelivered;
 
 use std::{
     borrow::Cow,
@@ -39,6 +40,7 @@ pub use self::{
     recall::{Recall, Says},
     records::{Fetch, Place, TESTED},
     register::{LOOKS_MAX, Wait, came_back, is_free},
+    undelivered::Undelivered,
 };
 use self::{
     cases::{Cases, Errors},

@@ -23,6 +23,10 @@ const TRANSPARENT: f64 = 0.46;
 const RECORDS: f64 = 0.3;
 const BUCKETS: f64 = 0.6;
 
+/// The share of worlds with events that could not be delivered, and the share of handlers there that may retry those.
+const UNDELIVERED: f64 = 0.35;
+const DELIVERING: f64 = 0.85;
+
 /// The longest time for which faults last, in seconds.
 const FAULTS_MAX: u64 = DAY;
 
@@ -141,6 +145,7 @@ impl Plan {
         }
         plan.draw_transparent();
         plan.draw_records();
+        plan.draw_undelivered();
         plan.draw_circuits();
         plan
     }
@@ -408,6 +413,24 @@ impl Plan {
             if dice.happens(0.6) {
                 self.rates.insert(fault, most * dice.unit().powi(2));
             }
+        }
+    }
+
+    /// In some worlds EventBridge or its Scheduler could not deliver some events. Only a queue that is bound to their
+    /// target may say so.
+    fn draw_undelivered(&mut self) {
+        let dice = &mut Dice::seeded(self.seed ^ 0x6576_656e_7462_7573);
+        if self.attack.is_some() || !dice.happens(UNDELIVERED) {
+            return;
+        }
+        self.undelivered = dice.pick(&[0.1, 0.3, 0.3, 0.8]);
+        for handler in &mut self.handlers {
+            handler.binds_queues |= dice.happens(DELIVERING);
+        }
+        for number in 0..self.targets.len() {
+            // A binding is enough.
+            let is_bound = self.targets[number].is_queue() && self.handler_of(number).binds_queues;
+            self.targets[number].listed |= is_bound;
         }
     }
 

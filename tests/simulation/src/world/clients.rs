@@ -61,6 +61,9 @@ impl World {
         };
         let Some((name, &target)) = self.targets.iter().nth(nth) else { return };
         let name = Arc::clone(name);
+        if self.choices.happens(of, "undelivered", self.plan.undelivered) {
+            return self.send_undelivered(of, target);
+        }
         let (event, second) = (self.judge.known.events.len(), self.now.timestamp());
         if self.plan.targets[target].is_queue() {
             return self.send_message(of, target, event, second);
@@ -70,17 +73,8 @@ impl World {
         let payload = if is_forged {
             self.judge.known.tally.count(Seen::Step("forgeries"));
             payload::forgery(event, second, of, &mut self.choices)
-        } else if self.plan.outage.is_some() {
-            payload::plain(event)
-        } else if self.choices.happens(of, "large", self.plan.large) {
-            payload::large(event, of, &mut self.choices)
-        } else if self.choices.happens(of, "equal", self.plan.equal) {
-            self.judge.known.tally.count(Seen::Step("equal payloads"));
-            payload::equal(of, &mut self.choices)
-        } else if self.choices.happens(of, "nested", self.plan.nested) {
-            payload::nested(event, second, of, &mut self.choices)
         } else {
-            payload::payload(event, second, of, &mut self.choices)
+            self.payload_of(of, event, second)
         };
         let trace = self.trace_of_event(of);
         let invocation = Invocation {
@@ -94,6 +88,22 @@ impl World {
         if let Ok(Invoked::Accepted(request_id)) = self.cloud.invoke(self.now, invocation) {
             self.judge.known.sent(target, payload, &request_id, &trace);
             self.note_sender(of);
+        }
+    }
+
+    /// The payload of an event for a function.
+    pub fn payload_of(&mut self, of: Of, event: usize, second: i64) -> payload::Payload {
+        if self.plan.outage.is_some() {
+            payload::plain(event)
+        } else if self.choices.happens(of, "large", self.plan.large) {
+            payload::large(event, of, &mut self.choices)
+        } else if self.choices.happens(of, "equal", self.plan.equal) {
+            self.judge.known.tally.count(Seen::Step("equal payloads"));
+            payload::equal(of, &mut self.choices)
+        } else if self.choices.happens(of, "nested", self.plan.nested) {
+            payload::nested(event, second, of, &mut self.choices)
+        } else {
+            payload::payload(event, second, of, &mut self.choices)
         }
     }
 
@@ -166,7 +176,7 @@ impl World {
     }
 
     /// The trace header of an event that a client sends. Some have no root, and some one that others have too.
-    fn trace_of_event(&mut self, of: Of) -> String {
+    pub fn trace_of_event(&mut self, of: Of) -> String {
         let trace = self.trace();
         let (root, rest) = trace.split_once(';').unwrap_or_default();
         if self.choices.happens(of, "without a root", self.plan.rootless) {
@@ -205,28 +215,30 @@ impl World {
                 (number, target.queue, self.strange(of, number, target, &id))
             }
         };
-        let attribute =
-            |(name, value): &(&str, String)| ((*name).to_owned(), MessageAttribute::string(value));
         let trace = self.trace();
-        let message = Outgoing {
-            body: stranger.body.as_str().into(),
-            attributes: stranger.attributes.iter().map(attribute).collect(),
-            trace_header: Some(trace.clone()),
-            ..Outgoing::default()
-        };
-        // If the queue refuses the message, there is none.
-        let queue = &plan.queues[queue].name;
-        if let Ok(sent) = self.cloud.sqs.send(self.now, queue, message) {
+        if let Some(id) = self.post(queue, &stranger, &trace) {
             let is_named = stranger.body.contains(&*stranger.request_id);
             let is_letter = !stranger.attributes.is_empty() && stranger.is_refused;
-            let request_id = match is_named || is_letter {
-                true => Arc::clone(&stranger.request_id),
-                false => Arc::clone(&sent.message_id),
-            };
+            let request_id =
+                if is_named || is_letter { Arc::clone(&stranger.request_id) } else { id };
             self.judge.known.stranger(number, Stranger { request_id, ..stranger }, &trace);
             self.note_sender(of);
             self.judge.known.tally.count(Seen::Fault(Fault::Poison));
         }
+    }
+
+    /// Sends a message to a retry queue, and returns its id. If the queue refuses the message, there is none.
+    pub fn post(&mut self, queue: usize, stranger: &Stranger, trace: &str) -> Option<Arc<str>> {
+        let attribute =
+            |(name, value): &(&str, String)| ((*name).to_owned(), MessageAttribute::string(value));
+        let message = Outgoing {
+            body: stranger.body.as_str().into(),
+            attributes: stranger.attributes.iter().map(attribute).collect(),
+            trace_header: Some(trace.to_owned()),
+            ..Outgoing::default()
+        };
+        let sent = self.cloud.sqs.send(self.now, &self.plan.queues[queue].name, message);
+        sent.ok().map(|sent| Arc::clone(&sent.message_id))
     }
 
     /// A message that a stranger sends by mistake, about a target.
@@ -406,7 +418,7 @@ impl World {
     }
 
     /// A target of another queue, if the handler binds queues to functions: it must not be invoked from this queue.
-    fn neighbour(&self, number: usize) -> Option<&str> {
+    pub fn neighbour(&self, number: usize) -> Option<&str> {
         let queue = self.plan.targets[number].queue;
         let others = self.plan.targets.iter().filter(|target| target.queue != queue);
         let mut bound = others.filter(|_| self.plan.handler_of(number).binds_queues);

@@ -136,10 +136,11 @@ impl World {
         let Some((case, target)) = self.judge.known.repeatable(trace) else { return };
         let of = self.of_trace(trace);
         let queue = self.plan.targets[target].queue;
-        // The only time of a bare message is when it was sent, so a copy would have another time.
-        // And only SQS itself can move a message.
+        // The only time of a bare message is when it was sent, so a copy would have another time. And only SQS itself
+        // can move a message.
         let form = self.plan.targets[target].form;
-        let has_time = !matches!(form, Form::Bare | Form::Queue { .. });
+        let has_time = !matches!(form, Form::Bare | Form::Queue { .. })
+            && !self.judge.known.is_undelivered(case);
         if has_time && self.happens(of, Fault::Duplicate) {
             self.judge.copied(case);
             let attributes = record.message_attributes.iter().filter_map(|(name, attribute)| {

@@ -8,7 +8,7 @@ use wire::{Answer, Invoke};
 use super::{DELAY_MAX, Delivery, HOP_MIN, Known, Open, Subject, Wait};
 use crate::{policy::Millis, seen::Seen};
 
-pub const REASONS: [&str; 12] = [
+pub const REASONS: [&str; 13] = [
     "max_age_exceeded",
     "max_attempts_exceeded",
     "not_retryable",
@@ -16,6 +16,7 @@ pub const REASONS: [&str; 12] = [
     "recursion_stopped",
     "payload_missing",
     "payload_too_large",
+    "payload_truncated",
     "invoke_rejected",
     "cancelled",
     "attribute_limit",
@@ -114,15 +115,20 @@ impl Known {
     pub fn reinvoked(&mut self, of: Subject, request_id: &Arc<str>, trace: &str) -> Option<usize> {
         let case = &self.cases[of.case];
         let next = case.verdict().ok()?;
-        self.tally.count(Seen::Step("attempts"));
-        let open = Open {
-            attempt: next.attempt,
-            initial: NonZero::new(case.first.div_euclid(1000)),
-            trace: trace.into(),
-            is_unwrapped: false,
-            ..case.of.clone()
+        let open = if case.is_undelivered() {
+            self.tally.count(Seen::Step("undelivered events accepted"));
+            self.first_run(of.case, request_id, trace)
+        } else {
+            self.tally.count(Seen::Step("attempts"));
+            let open = Open {
+                attempt: next.attempt,
+                initial: NonZero::new(case.first.div_euclid(1000)),
+                trace: trace.into(),
+                is_unwrapped: false,
+                ..case.of.clone()
+            };
+            self.accepted_unwrapped(of, request_id, open)
         };
-        let open = self.accepted_unwrapped(of, request_id, open);
         let target = open.target;
         let is_down = target == 0 && self.now.timestamp_millis() < self.calm_at();
         self.figures.retried_while_down += u64::from(is_down);

@@ -10,19 +10,21 @@ use std::{
 
 use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{Timestamp, claim::Order, error_type::ErrorReport, lineage::Key};
+use comeback_local_model::sqs::Outgoing;
 
 use super::{
     Event, Known, Open, Subject,
     deliveries::{time_of, trace_of, was_moved},
     records::{Place, TESTED},
     split::SPLIT,
+    undelivered::Undelivered,
 };
 use crate::{
     choices::{Choices, Of},
     ids::{Id, Trace},
     payload::Foreign,
     plan::Form,
-    policy::{Millis, NEVER, Next},
+    policy::{Millis, NEVER, Next, STOPPED},
     seen::Seen,
 };
 
@@ -115,6 +117,8 @@ struct Rare {
     place: Option<Place>,
     /// Why it must be given up, whatever else is known of it.
     over: Option<&'static str>,
+    /// What its message says, if its event was never delivered.
+    undelivered: Option<Undelivered>,
     /// When it was seen first, and from when on SQS counts how long it keeps the message, if not since it failed.
     seen_at: Option<Millis>,
     kept: Option<Millis>,
@@ -188,6 +192,8 @@ pub struct Stranger {
     pub is_refused: bool,
     /// Where its record lies, if it is in a bucket.
     pub place: Option<Place>,
+    /// What it says, if it is EventBridge's, of an event that was never delivered.
+    pub undelivered: Option<Undelivered>,
     pub kind: &'static str,
 }
 
@@ -203,6 +209,7 @@ impl Stranger {
             over: None,
             is_refused: false,
             place: None,
+            undelivered: None,
             kind,
         }
     }
@@ -286,26 +293,35 @@ impl Known {
 
     /// A stranger has sent a message to a retry queue.
     pub fn stranger(&mut self, target: usize, stranger: Stranger, trace: &str) {
-        let Stranger { request_id, letter, envelope, over, kind, .. } = &stranger;
+        let Stranger { request_id, letter, envelope, over, undelivered, kind, .. } = &stranger;
         let event = self.events.len();
         self.story.tell(self.now, event, || {
             let body = &letter[..letter.floor_char_boundary(80)];
             format!("a stranger's message, {kind}, given up as {over:?}: {body}")
         });
-        self.tally.count(Seen::Step("strangers"));
+        let who = if undelivered.is_some() { "undelivered events" } else { "strangers" };
+        self.tally.count(Seen::Step(who));
         self.tally.count(Seen::Step(kind));
+        let first_request = undelivered.as_ref().and_then(|it| it.letter_of.as_deref());
+        // An envelope around an event that was never delivered is part of the event.
+        let envelope_read = envelope.as_ref().filter(|_| undelivered.is_none());
         let open = Open {
             event,
             target,
-            attempt: envelope.as_ref().map_or(0, |foreign| foreign.attempt),
-            initial: envelope.as_ref().and_then(|foreign| NonZero::new(foreign.initial)),
-            first_request: (&**request_id).into(),
-            is_foreign: envelope.is_some(),
+            attempt: envelope_read.map_or(0, |foreign| foreign.attempt),
+            initial: envelope_read.and_then(|foreign| NonZero::new(foreign.initial)),
+            first_request: first_request.unwrap_or(request_id).into(),
+            is_foreign: envelope_read.is_some(),
             is_unwrapped: false,
             trace: trace.into(),
         };
-        self.events.push(Event::new(event, letter.clone(), envelope.clone(), None));
-        let cause = (Condition::Failed, ErrorReport::default());
+        let message = undelivered.as_ref().filter(|it| it.is_of_queue);
+        let message =
+            message.map(|_| Outgoing { body: letter.as_str().into(), ..Outgoing::default() });
+        let message = message.map(Box::new);
+        self.events.push(Event::new(event, letter.clone(), envelope.clone(), message));
+        let error = undelivered.as_ref().map(|it| it.error.clone());
+        let cause = (Condition::Failed, error.unwrap_or_default());
         let at = self.now.timestamp_millis();
         self.open_case(open, (&**request_id).into(), at, cause, Some(&stranger));
     }
@@ -321,10 +337,13 @@ impl Known {
         let over = stranger.and_then(|stranger| stranger.over);
         let is_refused = stranger.is_some_and(|stranger| stranger.is_refused);
         let place = stranger.and_then(|stranger| stranger.place.clone());
+        let undelivered = stranger.and_then(|stranger| stranger.undelivered.clone());
         let now = self.now.timestamp_millis();
         let seen_at = (now != at).then_some(now);
-        let is_rare = over.is_some() || place.is_some() || seen_at.is_some();
-        let rare = is_rare.then(|| Rare { place, over, seen_at, ..Rare::default() }.into());
+        let is_plain = over.is_none() && place.is_none() && seen_at.is_none();
+        let is_rare = !is_plain || undelivered.is_some();
+        let rare = Rare { place, over, undelivered, seen_at, ..Rare::default() };
+        let rare = is_rare.then(|| rare.into());
         let is_bare = match stranger {
             Some(stranger) => stranger.attributes.iter().any(|(name, _)| *name == "RequestID"),
             None => self.plan.targets[of.target].form == Form::Bare,
@@ -354,7 +373,7 @@ impl Known {
             rare,
         };
         case.verdict = self.verdict(&case).map(|next| Later::of(next, at));
-        if !self.plan.targets[case.of.target].is_allowed() {
+        if !self.may_retry(&case) {
             case.is_refused = true;
             case.claimed = false;
         }
@@ -395,7 +414,7 @@ impl Known {
     pub fn repeatable(&self, trace: &str) -> Option<(usize, usize)> {
         let index = self.case_with(trace)?;
         let case = &self.cases[index];
-        let may_be = !case.strange || self.joined.contains_key(&index);
+        let may_be = !case.strange || case.is_undelivered() || self.joined.contains_key(&index);
         let may = may_be && self.may_be_repeated(index);
         may.then_some((index, case.of.target))
     }
@@ -415,13 +434,17 @@ impl Known {
             return Err(over);
         }
         let policy = self.plan.policy(case.of.target);
-        if !self.plan.targets[case.of.target].is_allowed() {
+        if !self.may_retry(case) {
             return Err("target_not_allowed");
+        }
+        if case.undelivered().is_some_and(|it| it.is_truncated) {
+            return Err("payload_truncated");
         }
         if case.condition == Condition::RecursionStopped {
             return Err("recursion_stopped");
         }
-        if never_heals(&case.error, &policy.never) {
+        let is_redriven = case.undelivered().is_some_and(|it| it.letter_of.is_some());
+        if !is_redriven && never_heals(case, &policy.never) {
             return Err("not_retryable");
         }
         let paused = case.condition == Condition::Paused;
@@ -443,8 +466,7 @@ impl Known {
             hint.unwrap_or_default(),
         );
         let next = next.ok_or("max_age_exceeded")?;
-        let initial = (!case.is_transparent).then(|| case.first.div_euclid(1000));
-        let expected = self.expected(&case.of, attempt, initial);
+        let expected = self.retry_of(case, attempt);
         if expected.attributes.len() > ATTRIBUTES_MAX {
             return Err("attribute_limit");
         }
@@ -495,6 +517,15 @@ impl Case {
     /// Where its record lies, if it is in a bucket.
     pub fn place(&self) -> Option<&Place> {
         self.rare.as_ref()?.place.as_ref()
+    }
+
+    /// What its message says, if its event was never delivered.
+    pub fn undelivered(&self) -> Option<&Undelivered> {
+        self.rare.as_ref()?.undelivered.as_ref()
+    }
+
+    pub fn is_undelivered(&self) -> bool {
+        self.undelivered().is_some()
     }
 
     fn over(&self) -> Option<&'static str> {
@@ -548,11 +579,13 @@ fn bare(error: ErrorReport, condition: &str) -> ErrorReport {
     ErrorReport { error_type: None, message: message.filter(|text| !text.is_empty()) }
 }
 
-/// Whether the owner has listed the type of this error as permanent, with these patterns of [`NEVER`].
-fn never_heals(error: &ErrorReport, listed: &[usize]) -> bool {
-    error.error_type.as_deref().is_some_and(|error_type| {
+/// Whether the owner has listed the type of this error as permanent, with these patterns of [`NEVER`], or EventBridge
+/// has stopped the event.
+fn never_heals(case: &Case, listed: &[usize]) -> bool {
+    case.error.error_type.as_deref().is_some_and(|error_type| {
         error_type == "PermanentFailure"
             || error_type.ends_with(".PermanentFailure")
+            || case.is_undelivered() && STOPPED.contains(&error_type)
             || listed.iter().any(|&n| error_type == NEVER[n].1)
     })
 }

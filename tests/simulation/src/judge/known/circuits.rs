@@ -82,6 +82,11 @@ impl Known {
         self.circuits.get(&run)?.get(target)
     }
 
+    /// The circuit of a case. What was never delivered has none.
+    pub fn circuit_of(&self, run: u64, case: &Case) -> Option<&Circuit> {
+        self.circuit(run, case.arn(&self.plan)).filter(|_| !case.is_undelivered())
+    }
+
     /// The targets whose circuits a run knows.
     pub fn circuits_known(&self, run: u64) -> Vec<String> {
         self.circuits.get(&run).into_iter().flat_map(BTreeMap::keys).cloned().collect()
@@ -115,7 +120,8 @@ impl Known {
             let case = &self.cases[batch.iter().find(|message| is_it(message))?.case];
             let has_register = self.plan.handler_of(case.of.target).has_register;
             let was_made = |(message, entry): (&Delivery, &Entry)| {
-                is_it(message) && matches!(entry.outcome, Outcome::Invoked { .. })
+                let is_retry = is_it(message) && !self.cases[message.case].is_undelivered();
+                is_retry && matches!(entry.outcome, Outcome::Invoked { .. })
             };
             let has_invoked = batch.iter().zip(&report.entries).any(was_made);
             Some((target, Concluded { has_register, has_invoked }))
@@ -138,8 +144,9 @@ impl Known {
 
     /// The circuit that must allow an invocation of this case.
     pub fn limit(&self, run: u64, target: &str, case: &Case) -> Option<&Circuit> {
-        let is_limited =
-            self.plan.handler_of(case.of.target).probes && case.order != Some(Order::Retry);
+        let is_limited = self.plan.handler_of(case.of.target).probes
+            && case.order != Some(Order::Retry)
+            && !case.is_undelivered();
         self.circuit(run, target).filter(|_| is_limited)
     }
 

@@ -14,7 +14,12 @@ impl Case {
     pub fn arn<'a>(&self, plan: &'a Plan) -> &'a str {
         let target = &plan.targets[self.of.target];
         let arns = target.arns.get_or_init(|| Arns::of(target));
-        if self.strange && !self.is_bare { &arns.qualified } else { &arns.named }
+        match self.undelivered() {
+            Some(undelivered) if undelivered.is_plain => &arns.claimed,
+            Some(_) => &arns.named,
+            None if self.strange && !self.is_bare => &arns.qualified,
+            None => &arns.named,
+        }
     }
 
     /// The target by which its claim is known, whatever version or alias has failed.

@@ -103,7 +103,7 @@ impl Known {
     pub fn key(&self, case: &Case) -> Key {
         match case.verdict() {
             Err("payload_missing") => self.key_of(case, ""),
-            Ok(_) | Err(_) => self.key_of(case, &self.payload(case.of.event)),
+            Ok(_) | Err(_) => self.key_of(case, &self.original(case)),
         }
     }
 
@@ -140,7 +140,8 @@ impl Known {
         let batch = self.runs.get(&run).map(Vec::as_slice).unwrap_or_default();
         for index in batch.iter().map(|message| message.case).collect::<Vec<_>>() {
             let case = &self.cases[index];
-            let is_transparent = self.plan.is_transparent(case.of.target, is_turned);
+            let is_transparent =
+                self.plan.is_transparent(case.of.target, is_turned) && !case.is_undelivered();
             if is_transparent != case.is_transparent {
                 self.cases[index].is_transparent = is_transparent;
                 self.judge_anew(index);

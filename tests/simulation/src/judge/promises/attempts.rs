@@ -95,13 +95,13 @@ fn is_sent(known: &Known, of: Subject, next: Next, invoke: &Invoke) -> Kept {
         Some(AttributeValue::String(text)) => text,
         _ => message.body.strip_prefix(r#"{"_retry_metadata":"#).unwrap_or_default(),
     };
-    if !case.is_transparent && !metadata.starts_with(&ordinal) {
+    let is_bare = case.is_transparent || case.is_undelivered();
+    if !is_bare && !metadata.starts_with(&ordinal) {
         let head = &metadata[..metadata.floor_char_boundary(60)];
         let what = format!("expected attempt {}, got {head}", next.attempt);
         return broken(Check::AttemptsRise, None, what);
     }
-    let initial = (!case.is_transparent).then(|| case.first.div_euclid(1000));
-    let expected = known.expected(&case.of, next.attempt, initial);
+    let expected = known.retry_of(case, next.attempt);
     if content(message) != content(&expected) || message.delay.is_some_and(|it| it > 0) {
         let what = format!("expected {expected:?}, got {message:?}");
         return broken(Check::Envelope, None, what);

@@ -93,7 +93,7 @@ fn body_of<'a>(known: &'a Known, message: &'a Delivery, letter: &DeadLetter) -> 
         message.is_read() && !matches!(case.verdict(), Err("unreadable" | "payload_missing"));
     let is_there = || has_payload && place_of_payload(known, message, letter).is_none();
     match case.place().is_none() || is_there() {
-        true => known.payload(case.of.event),
+        true => known.original(case),
         false => message.record().body.as_deref().unwrap_or_default().into(),
     }
 }
@@ -113,7 +113,7 @@ fn place_of_payload(known: &Known, message: &Delivery, letter: &DeadLetter) -> O
 }
 
 /// The attributes of a dead letter, beside its reason.
-fn facts(known: &Known, index: usize) -> [(&'static str, Option<String>); 8] {
+fn facts(known: &Known, index: usize) -> [(&'static str, Option<String>); 9] {
     let case = &known.cases[index];
     let made = case.of.attempt.saturating_sub(u32::from(case.condition == Condition::Paused));
     let message = known.events[case.of.event].message();
@@ -126,6 +126,7 @@ fn facts(known: &Known, index: usize) -> [(&'static str, Option<String>); 8] {
             Some(case.arn(&known.plan).to_owned()),
         ),
         ("OriginalAttributes", own.map(|own| own.to_string())),
+        ("SourceArn", case.undelivered().map(|it| it.source.clone())),
         ("RequestId", Some(known.request_of(index))),
         ("Attempts", Some(made.to_string())),
         ("FirstFailureAt", Some(written(case.first))),
@@ -138,7 +139,8 @@ fn facts(known: &Known, index: usize) -> [(&'static str, Option<String>); 8] {
 /// The first attribute that is wrong.
 fn wrong_facts(known: &Known, message: &Delivery, letter: &DeadLetter) -> Option<String> {
     let case = &known.cases[message.case];
-    if matches!(case.verdict(), Err("unreadable")) || !message.is_read() {
+    let says_nothing = case.undelivered().is_some_and(|it| it.says_nothing);
+    if matches!(case.verdict(), Err("unreadable")) || !message.is_read() || says_nothing {
         return None;
     }
     let abroad = case.strange && case.is_refused;
@@ -148,8 +150,8 @@ fn wrong_facts(known: &Known, message: &Delivery, letter: &DeadLetter) -> Option
         let got = attribute(letter, name);
         let may_be_dropped = is_queue || !(IDENTITY.contains(&name) && may_cut(case));
         let no_room = got.is_none() && letter.body.len() > LARGE && may_be_dropped;
-        // A stranger's record may name any function, and then the reason says so.
-        let unknown = name == "FunctionArn" && abroad;
+        // A stranger's record may name any target, and then the reason says so.
+        let unknown = matches!(name, "FunctionArn" | "SourceQueueArn") && abroad;
         let is_same = got == expected.as_deref()
             || name == "OriginalAttributes" && got.map(parsed) == expected.as_deref().map(parsed);
         let is_right = is_same || no_room || unknown;

@@ -175,7 +175,7 @@ fn wait_after_fault(
 fn may_be_early(known: &Known, run: u64, case: &Case) -> bool {
     let may =
         |it: &Circuit| it.took_probe || it.has_permits || it.probe == Some(known.probe_of(case));
-    known.circuit(run, case.arn(&known.plan)).is_some_and(may) && !case.asks_for_time()
+    known.circuit_of(run, case).is_some_and(may) && !case.asks_for_time()
 }
 
 /// Whether a message waits for the next step of its circuit, or only until it is due or has its last chance. Of the
@@ -183,7 +183,7 @@ fn may_be_early(known: &Known, run: u64, case: &Case) -> bool {
 fn is_for_step(known: &Known, wait: &Waits) -> bool {
     let case = &known.cases[wait.of.case];
     let Ok(next) = case.verdict() else { return false };
-    let circuit = known.circuit(wait.of.run, case.arn(&known.plan));
+    let circuit = known.circuit_of(wait.of.run, case);
     let Some(circuit) = circuit.filter(|circuit| circuit.was_limited) else { return false };
     let low = case.due().unwrap_or(next.due.0);
     let ends_for = |step_at: &Millis| {
@@ -201,7 +201,7 @@ fn down(known: &Known, wait: &Waits, message: &Delivery) -> Option<Why> {
     let &Waits { of, at, seconds, .. } = wait;
     let case = &known.cases[of.case];
     let next = case.verdict().ok()?;
-    let circuit = known.circuit(of.run, case.arn(&known.plan))?;
+    let circuit = known.circuit_of(of.run, case)?;
     let low = case.due().unwrap_or(next.due.0);
     if !known.plan.handler_of(case.of.target).probes || at < low || !circuit.was_limited {
         return None;
