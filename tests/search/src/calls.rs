@@ -323,7 +323,8 @@ impl World {
     fn invoke(&mut self, state: &mut State, invoke: &Invoke, made: Made) -> Checked<Found> {
         let (content, number) = self.check_invocation(state, invoke, made)?;
         let (handler, doubts) = (made.handler, made.way.doubts());
-        if self.is_transparent() {
+        let is_noted = self.is_transparent() && !content.failure.is_undelivered;
+        if is_noted {
             self.doubts(state, handler, &content, doubts);
         }
         if !made.takes(1) {
@@ -337,7 +338,7 @@ impl World {
         if self.scope.is_down {
             let payload = self.payloads.number(payload.to_string());
             state.flights.push(Flight { content: number, payload, since: state.now, is_probe });
-        } else if self.is_transparent() {
+        } else if is_noted {
             let mut request_id = String::new();
             for nth in 0..made.way.runs() {
                 request_id = self.accept(state, handler, &content);
@@ -350,7 +351,11 @@ impl World {
                 (_, unanswered) => Found::Accepted { request_id, unanswered },
             });
         } else {
-            self.end(state, &content, None, payload, Vec::new(), made.fails > 0);
+            // The SDK may have repeated the call.
+            for nth in 0..made.way.runs().max(1) {
+                let fails = made.fails & (1 << nth) > 0;
+                self.end(state, &content, None, payload, Vec::new(), fails);
+            }
         }
         Ok(Found::Nothing)
     }

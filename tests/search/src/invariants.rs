@@ -21,8 +21,8 @@ use crate::{
     machine::{Millis, millis, text_attributes, timestamp},
     scopes::Kind,
     world::{
-        Broken, Content, FUNCTION, Failure, Form, Message, ORDER_KEPT_UNTIL, QUEUE, Run, SECOND,
-        State, World,
+        Broken, Content, FUNCTION, Failure, Form, Message, ORDER_KEPT_UNTIL, QUEUE, RULE, Run,
+        SECOND, State, World,
     },
 };
 
@@ -209,7 +209,7 @@ impl World {
         let run = state.handlers[made.handler].as_ref();
         let knows = run.is_some_and(|run| run.knows_pause && !run.is_hit);
         let is_held_back =
-            knows && order.is_none() && self.scope.events[content.event] == Kind::Function;
+            knows && order.is_none() && self.scope.events[content.event] != Kind::Queue;
         ensure(!is_held_back, "PausesHold", || {
             format!("{id} is retried, although its function is paused")
         })
@@ -223,7 +223,7 @@ impl World {
     ) -> Checked<(Rc<Content>, u32)> {
         let (sent, traced) = (&*message.body, &message.trace_header);
         let is_it = |content: &Content| {
-            if self.is_transparent() {
+            if self.is_transparent() || content.failure.is_undelivered {
                 return self.payload(content.event) == sent && self.trace(content.event) == *traced;
             }
             let metadata = content.failure.metadata();
@@ -307,7 +307,9 @@ impl World {
         let has =
             |name: &str, value: &str| attributes.iter().any(|it| it.0 == name && it.1 == value);
         let target = match self.scope.events[content.event] {
-            Kind::Function => has("FunctionArn", FUNCTION),
+            Kind::Function | Kind::Delivery => {
+                has("FunctionArn", FUNCTION) && has("SourceArn", RULE) == failure.is_undelivered
+            }
             Kind::Queue => {
                 has("SourceQueueArn", QUEUE)
                     && has("OriginalAttributes", r#"{"own":{"type":"String","value":"1"}}"#)
@@ -398,11 +400,12 @@ impl World {
         if ordered || self.scope.is_down || !self.is_calm(state) {
             return Ok(());
         }
-        // The first events wait for their first receive, which is a reason to ask how many messages are in flight.
+        // The first events wait for their first receive, which is a reason to ask how many messages are in flight. What
+        // fails later is received at once.
         let is_place_taken = self.scope.is_crowded
             && message.receives == 1
-            && content.failure.attempts == 0
-            && matches!(content.form, Form::Record | Form::Moved);
+            && content.failure.at == 0
+            && matches!(content.form, Form::Record | Form::Moved | Form::Undelivered);
         ensure(!is_place_taken, "KeepsPlacesFree", || format!("{} waits in flight", content.id))?;
         let is_exact = due <= until && until < due + SECOND;
         ensure(is_exact, "WaitsUntilDue", || {

@@ -407,6 +407,10 @@ impl World {
         let mut more = there.as_ref().map_or_else(More::default, More::of);
         let content = self.of_key(state, handler, key);
         if is_held(Some(next)) {
+            let is_undelivered = content.as_ref().is_some_and(|it| it.failure.is_undelivered);
+            ensure(write.calls.is_empty() || !is_undelivered, "OwnAttempts", || {
+                format!("{:?}: a call is noted, and the event was never delivered", write.key)
+            })?;
             let is_beside = more.calls.iter().any(|call| call.taken_by.is_none());
             self.seen.extend(is_beside.then_some("a takeover beside an open call"));
             for (call, content) in write.calls.iter().zip(content.clone()) {
@@ -542,7 +546,8 @@ impl World {
     /// The functions of these events have messages that may be those of retries without an envelope.
     pub fn is_recalled(&self, content: &Content) -> bool {
         self.is_transparent()
-            && self.scope.events[content.event] == Kind::Function
+            && self.scope.events[content.event] != Kind::Queue
+            && !content.failure.is_undelivered
             && !content.failure.is_redriven
     }
 }

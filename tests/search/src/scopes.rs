@@ -1,6 +1,6 @@
 //! The systems that are searched.
 
-use Kind::{Function, Queue};
+use Kind::{Delivery, Function, Queue};
 
 use crate::{machine::Millis, world::SECOND};
 
@@ -37,6 +37,8 @@ pub enum Kind {
     Function,
     /// A queue whose consumer fails.
     Queue,
+    /// A function to which EventBridge could not deliver the event.
+    Delivery,
 }
 
 /// The roots of the events' traces.
@@ -70,6 +72,7 @@ const NOTHING: Limits = Limits { faults: 0, copies: 0, orders: 0, failures: 0, r
 const LEDGER: (&str, &str) = ("LEDGER_TABLE", "ledger");
 const REGISTER: (&str, &str) = ("REGISTER", "true");
 const TRANSPARENT: (&str, &str) = ("TRANSPARENT", "true");
+const BOUND: (&str, &str) = ("QUEUE_TARGETS", r#"{"retry":["orders"]}"#);
 const TWICE: (&str, &str) = ("MAX_ATTEMPTS", "2");
 const BASE: Scope = Scope {
     name: "",
@@ -105,7 +108,7 @@ pub fn swaps() -> Scope {
 pub fn scopes(is_whole: bool) -> Vec<Scope> {
     // The second value is that of the whole search.
     let pick = |small: u8, whole: u8| if is_whole { whole } else { small };
-    [with_envelopes(pick), without_envelopes(pick)].concat()
+    [with_envelopes(pick), undelivered(pick), without_envelopes(pick)].concat()
 }
 
 fn with_envelopes(pick: impl Fn(u8, u8) -> u8) -> Vec<Scope> {
@@ -208,6 +211,26 @@ fn with_envelopes(pick: impl Fn(u8, u8) -> u8) -> Vec<Scope> {
     ]
 }
 
+fn undelivered(pick: impl Fn(u8, u8) -> u8) -> Vec<Scope> {
+    vec![
+        Scope {
+            name: "an event that was never delivered",
+            events: &[Delivery],
+            settings: &[LEDGER, ("MAX_ATTEMPTS", "1"), ("MAX_AGE", "150s"), BOUND],
+            limits: Limits { faults: pick(1, 2), copies: 1, failures: 2, redrives: 1, ..NOTHING },
+            ..BASE
+        },
+        Scope {
+            name: "a delivery and its operator",
+            events: &[Delivery],
+            settings: &[LEDGER, REGISTER, TWICE, BOUND, ("IN_FLIGHT_MAX", "1")],
+            limits: Limits { faults: 1, orders: 1, failures: pick(0, 1), ..NOTHING },
+            is_crowded: true,
+            ..BASE
+        },
+    ]
+}
+
 fn without_envelopes(pick: impl Fn(u8, u8) -> u8) -> Vec<Scope> {
     let equal = Scope {
         events: &[Function, Function],
@@ -236,6 +259,13 @@ fn without_envelopes(pick: impl Fn(u8, u8) -> u8) -> Vec<Scope> {
             settings: &[LEDGER, TRANSPARENT, REGISTER, TWICE],
             limits: Limits { faults: 1, orders: pick(0, 1), failures: 1, ..NOTHING },
             ..BASE
+        },
+        Scope {
+            name: "no envelope, an event that was never delivered",
+            events: &[Delivery, Function],
+            settings: &[LEDGER, TRANSPARENT, TWICE, BOUND, ("BASE_BACKOFF", "5s")],
+            roots: Roots::Equal,
+            ..equal
         },
         Scope {
             name: "other payloads, no traces",

@@ -84,7 +84,8 @@ fn times(steps: &[(State, Step)]) -> Vec<Millis> {
 impl World {
     /// A script of these steps, or why there is none.
     pub fn script(&self, steps: &[(State, Step)]) -> Result<String, String> {
-        if self.scope.events.contains(&Kind::Queue) || self.scope.is_down || self.scope.is_crowded {
+        let are_functions = self.scope.events.iter().all(|kind| *kind == Kind::Function);
+        if !are_functions || self.scope.is_down || self.scope.is_crowded {
             return Err("only events of functions that are up can be told".to_owned());
         }
         let times = times(steps);

@@ -23,6 +23,7 @@ use crate::{
 
 pub const FUNCTION: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
 pub const QUEUE: &str = "arn:aws:sqs:us-east-1:123456789012:imports";
+pub const RULE: &str = "arn:aws:events:us-east-1:123456789012:rule/orders";
 const DEAD_LETTERS: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/dead";
 
 pub const SECOND: Millis = 1_000;
@@ -52,6 +53,8 @@ pub enum Form {
     Record,
     /// SQS moved it from a queue whose consumer failed.
     Moved,
+    /// EventBridge could not deliver its event.
+    Undelivered,
     /// It was sent again as a delay.
     Resent,
     /// It was a dead letter.
@@ -71,6 +74,8 @@ pub struct Failure {
     pub first_at: Millis,
     /// A redriven message of a queue is sent back as its producer sent it.
     pub is_redriven: bool,
+    /// Its target has never got the event.
+    pub is_undelivered: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -306,10 +311,16 @@ impl World {
             left: self.scope.limits,
             ..State::default()
         };
-        for event in 0..events.len() {
+        for (event, kind) in events.iter().enumerate() {
             let sent = self.payload(event);
-            let own = vec![("own".to_owned(), "1".to_owned())];
-            self.fail(&mut state, event, None, None, &sent, own);
+            let own = match kind {
+                Kind::Function | Kind::Queue => vec![("own", "1")],
+                Kind::Delivery => {
+                    vec![("RULE_ARN", RULE), ("TARGET_ARN", FUNCTION), ("ERROR_CODE", "Down")]
+                }
+            };
+            let own = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+            self.fail(&mut state, event, None, None, &sent, own.collect());
         }
         state.now = if self.scope.is_crowded { RECEIVED_LATE } else { RECEIVED };
         state
@@ -330,9 +341,13 @@ impl World {
         let form = match self.scope.events[event] {
             Kind::Function => Form::Record,
             Kind::Queue => Form::Moved,
+            Kind::Delivery if before.is_none() => Form::Undelivered,
+            Kind::Delivery => Form::Record,
         };
-        // The metadata counts whole seconds. A redriven message of a queue has none.
+        // The metadata counts whole seconds. A redriven message of a queue has none, and what a function makes of an
+        // event that it never got is a failure of its own.
         let before = before.filter(|it| form == Form::Record || !it.is_redriven);
+        let before = before.filter(|it| !it.is_undelivered);
         let failure = Failure {
             key: self.key(event, &id),
             first_id: before.map_or(id.clone(), |it| it.first_id.clone()),
@@ -340,9 +355,10 @@ impl World {
             at: state.now,
             first_at: before.map_or(state.now, |it| it.first_at.div_euclid(SECOND) * SECOND),
             is_redriven: false,
+            is_undelivered: form == Form::Undelivered,
         };
         let (body, attributes) = match form {
-            Form::Moved => (sent.to_owned(), attributes),
+            Form::Moved | Form::Undelivered => (sent.to_owned(), attributes),
             Form::Record | Form::Resent | Form::Redriven => {
                 let body = format!(
                     r#"{{"timestamp":"{}","requestContext":{{"requestId":"{id}","functionArn":"{FUNCTION}","condition":"RetriesExhausted"}},"requestPayload":{sent},"responsePayload":{{"errorType":"Down","errorMessage":"down"}}}}"#,
@@ -524,7 +540,7 @@ impl World {
 
     pub fn target(&self, event: usize) -> &'static str {
         match self.scope.events[event] {
-            Kind::Function => FUNCTION,
+            Kind::Function | Kind::Delivery => FUNCTION,
             Kind::Queue => QUEUE,
         }
     }
