@@ -8,6 +8,7 @@ pub(crate) mod logs;
 pub(crate) mod s3;
 pub(crate) mod scheduler;
 pub(crate) mod sqs;
+pub(crate) mod sts;
 
 use axum::{
     body::Body,
@@ -32,6 +33,19 @@ pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 )]
 fn epoch_seconds(at: Timestamp) -> f64 {
     at.timestamp_millis() as f64 / 1000.0
+}
+
+/// The credential of a signed request: `KEY/DATE/REGION/SERVICE/aws4_request`.
+pub(crate) struct Credential<'a> {
+    key: &'a str,
+    pub(crate) service: &'a str,
+}
+
+pub(crate) fn credential(headers: &HeaderMap) -> Option<Credential<'_>> {
+    let (_, rest) = text(headers, "authorization")?.split_once("Credential=")?;
+    let mut scope = rest.split([',', ' ']).next()?.rsplit('/');
+    let service = scope.nth(1)?;
+    Some(Credential { key: scope.nth(2)?, service })
 }
 
 fn without_nulls(mut object: serde_json::Value) -> serde_json::Value {

@@ -81,8 +81,11 @@ async fn answer(shared: &Shared, others: Others, request: Request, next: Next) -
         )
             .into_response();
     }
-    if api::s3::is_s3_request(headers) {
-        return api::s3::handle(shared, request).await;
+    // The path of a request for S3 may look like that of any service, and one for STS like one for SQS.
+    match api::credential(headers).map(|it| it.service) {
+        Some(api::s3::SERVICE) => return api::s3::handle(shared, request).await,
+        Some(api::sts::SERVICE) => return api::sts::handle(request).await,
+        _ => {}
     }
     let target = api::text(headers, "x-amz-target").unwrap_or_default().to_owned();
     if let Some(action) = target.strip_prefix("AmazonSQS.") {

@@ -34,15 +34,7 @@ const OBJECT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The largest request: the largest object, and what its chunks add.
 const BODY_BYTES_MAX: usize = OBJECT_BYTES_MAX + 1024 * 1024;
 
-/// Whether a request is signed for S3. The scope of its credential names the service before the last part:
-/// `KEY/DATE/REGION/s3/aws4_request`.
-pub(crate) fn is_s3_request(headers: &HeaderMap) -> bool {
-    let scope = || {
-        let (_, rest) = text(headers, "authorization")?.split_once("Credential=")?;
-        rest.split([',', ' ']).next()?.rsplit('/').nth(1)
-    };
-    scope() == Some("s3")
-}
+pub(crate) const SERVICE: &str = "s3";
 
 pub(crate) async fn handle(shared: &Shared, request: Request) -> Response {
     let (head, body) = request.into_parts();
