@@ -23,6 +23,7 @@ locals {
       IN_FLIGHT_MAX        = var.in_flight_max
       PROBE                = var.probe
       REGISTER             = var.register
+      HISTORY_RETENTION    = var.history_retention
       # end: values of all functions
     } : name => try(join(",", value), tostring(value))
     if value != null && value != lookup(local.flags, name, null) && try(length(value) > 0, true)

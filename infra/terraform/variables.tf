@@ -518,6 +518,13 @@ variable "register" {
   default     = false
   nullable    = false
 }
+
+variable "history_retention" {
+  description = "How long the ledger keeps the record of an operator's order; from 1d to 3650d."
+  type        = string
+  default     = "400d"
+  nullable    = false
+}
 # end: variables of the handler
 
 # Keys. They must be ARNs of keys, not of aliases, because permissions apply to keys.

@@ -202,6 +202,7 @@ class ReadTest(CloudTest):
                 ("dead_list", {"group_by": ["reason"], "message": "read by"},
                  "dead list --group-by reason --message read\0by"),
                 ("doctor", {}, "doctor"),
+                ("history", {"since": "2020-01-01T00:00:00Z"}, "history --since 2020-01-01T00:00:00Z"),
                 ("simulate", {"policy": ["calm: BASE_BACKOFF=10s"], "outage": "10m"},
                  "simulate --policy calm:\0BASE_BACKOFF=10s --outage 10m"),
                 ("plan_cancel", {"error": ["Read"]}, "waiting cancel --error Read --dry-run"),
@@ -211,9 +212,8 @@ class ReadTest(CloudTest):
                 with self.subTest(tool):
                     answer = plain(await server.answer(tool, **arguments))
                     expected = self.cloud.comeback(*(word.replace("\0", " ") for word in command.split()))
-                    own = (
-                        {"names", "more", "token", "why_no_token", "holds_until"} if tool.startswith("plan_") else set()
-                    )
+                    of_plans = {"names", "more", "token", "why_no_token", "holds_until", "why_no_record"}
+                    own = of_plans if tool.startswith("plan_") else set()
                     answer = {name: each for name, each in answer.items() if name not in own}
                     self.assertEqual(answer, expected)
             letters = plain(await server.answer("dead_show", id=letter))["letters"]
@@ -282,6 +282,12 @@ class RedriveTest(CloudTest):
             done = next(result.structured_content for result in results if not result.is_error)
             self.assertEqual((done["done"]["redriven"], done["interrupted"]), ({QUEUE: 3}, False))
             self.assertIn("token_used", await server.failure("redrive", token=token))
+            self.assertIsNone(plan["why_no_record"])
+            [order] = (await server.answer("history"))["orders"]
+            said = [order[name] for name in ("order", "through", "state", "planned", "done")]
+            self.assertEqual(said, ["redrive", "agent", "done", 3, 3])
+            self.assertTrue(order["who"]["untrusted_text"].startswith("arn:aws:iam::000000000000:user/"), order)
+            self.assertEqual(order["filter"][0], {"name": "message", "value": {"untrusted_text": "brought back"}})
         self.assertEqual((self.cloud.sent("brought back"), self.cloud.letters("brought back")), ([0, 1, 2], 0))
 
     async def test_of_two_clients_only_one_brings_a_letter_back(self) -> None:

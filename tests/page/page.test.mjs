@@ -478,7 +478,7 @@ test('without JavaScript every action is a page, and its result a line on the ne
 test('an outage is played: throttled, timed out, and over', async () => {
   await outage('timeout', 300);
   await page.getByText('it times out').waitFor();
-  for (const path of ['/', '/events', '/dead', '/policy', '/nothing']) {
+  for (const path of ['/', '/events', '/dead', '/policy', '/history', '/nothing']) {
     await go(path);
     await page.getByText('You play this outage').waitFor();
   }
@@ -825,7 +825,7 @@ test('on a phone, a tablet and a desktop nothing is cut, nothing scrolls aside, 
   await go('/dead');
   await page.getByText(/looked at/).waitFor();
   const letter = await page.locator('table.events tbody a').first().getAttribute('href');
-  const paths = ['/', '/events', '/events?group=error', event, '/dead', letter, '/policy', '/health', '/play'];
+  const paths = ['/', '/events', '/events?group=error', event, '/dead', letter, '/policy', '/history', '/health', '/play'];
   for (const path of [...paths, '/confirm?do=purge&reason=not_retryable', '/confirm?do=retry_now&function=slow']) {
     await go(path);
     for (const width of [390, 1024, 1440]) {

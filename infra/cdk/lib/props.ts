@@ -103,6 +103,13 @@ export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
    * @default false
    */
   readonly register?: boolean;
+
+  /**
+   * How long the ledger keeps the record of an operator's order; from 1d to 3650d.
+   *
+   * @default Duration.days(400)
+   */
+  readonly historyRetention?: Duration;
   // end: properties
 
   /**

@@ -43,6 +43,7 @@ pub struct Aws {
     pub lambda: aws_sdk_lambda::Client,
     pub logs: aws_sdk_cloudwatchlogs::Client,
     pub sqs: aws_sdk_sqs::Client,
+    pub sts: aws_sdk_sts::Client,
     pub region: String,
     /// What the clients have in common.
     config: SdkConfig,

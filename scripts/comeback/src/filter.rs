@@ -48,6 +48,20 @@ impl FailureFilter {
             && self.message.as_ref().is_none_or(|it| contains(message.unwrap_or_default(), it))
     }
 
+    /// The options that mean it.
+    pub fn options(&self) -> Vec<(&'static str, String)> {
+        let Self { functions, errors, message } = self;
+        let each = |name, values: &[String]| {
+            values.iter().map(move |it| (name, it.clone())).collect::<Vec<_>>()
+        };
+        let message = message.iter().map(|it| ("message", it.clone()));
+        [each("function", functions), each("error", errors)]
+            .into_iter()
+            .flatten()
+            .chain(message)
+            .collect()
+    }
+
     /// Refuses a filter that matches everything, for an order that can't be undone: `$NAME*` is `*` if the variable is
     /// not set.
     pub fn refuse_everything(&self) -> Result<(), String> {

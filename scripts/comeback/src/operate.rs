@@ -6,6 +6,8 @@ mod attempts;
 pub mod dead_letters;
 pub mod doctor;
 mod handler_log;
+pub mod history;
+mod logbook;
 pub mod mcp;
 pub mod options;
 mod order;
@@ -84,6 +86,12 @@ pub enum Operate {
     /// End the pause of a function. The events that were held back come back within 15 minutes.
     #[command(after_help = "Example: comeback resume orders")]
     Resume(waiting::pause::HoldArgs),
+    /// See who has given which orders, and how they ended.
+    ///
+    /// Each order of an operator, from the terminal, the page or an agent, leaves a record in the ledger before it
+    /// begins, and another one at its end. This lists them, the latest first. Needs REGISTER=true.
+    #[command(after_help = "Example: comeback history --since 30d --who alice")]
+    History(history::HistoryArgs),
     /// Find problems in the retry systems, and how to fix them.
     ///
     /// Examines the retry handlers of the account and region, their mappings and queues, the functions whose failures
@@ -154,6 +162,7 @@ pub async fn run(
         Operate::Waiting(args) => waiting::run(args, shell).await,
         Operate::Pause(args) => waiting::pause::pause(args, shell).await,
         Operate::Resume(args) => order::terminal::run::<waiting::pause::Resume>(args, shell).await,
+        Operate::History(args) => history::run(args, shell).await,
         Operate::Doctor(args) => doctor::run(args, shell).await,
         Operate::Attach(args) => attach::run_attach(args, shell).await,
         Operate::Detach(args) => attach::run_detach(args, shell).await,

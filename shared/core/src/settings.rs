@@ -2,7 +2,7 @@
 //!
 //! All bad values are reported in one message, so that they can be fixed with one deployment.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, time::Duration};
 
 pub use self::{
     bad_settings::BadSettings,
@@ -43,6 +43,8 @@ pub struct Settings {
     pub register: bool,
     /// Whether a target that is down is probed instead of retried at every due time.
     pub probe: bool,
+    /// How long the table keeps the records of operators' orders, which only the program writes.
+    pub history_retention: Duration,
 }
 
 impl Settings {
@@ -68,6 +70,7 @@ impl Settings {
             record_buckets,
             register,
             probe,
+            history_retention,
         } = values;
         let policies = Policies::read(own_policies.as_deref(), policy, is_set, &mut faults);
         let rules = Rules { targets, queue_targets, dlq_target, policies };
@@ -88,6 +91,7 @@ impl Settings {
                 record_buckets,
                 register,
                 probe,
+                history_retention,
             }),
             _ => Err(BadSettings(faults)),
         }

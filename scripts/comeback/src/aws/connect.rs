@@ -135,6 +135,7 @@ impl Aws {
             lambda: aws_sdk_lambda::Client::new(&config),
             logs: aws_sdk_cloudwatchlogs::Client::new(&config),
             sqs: aws_sdk_sqs::Client::new(&config),
+            sts: aws_sdk_sts::Client::new(&config),
             region,
             config,
             permits: Arc::new(Semaphore::new(CALLS_MAX)),

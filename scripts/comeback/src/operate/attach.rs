@@ -70,8 +70,7 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Fai
         let undo = format!("--queue {}", facts.source.name());
         (plan, facts.source.target_name().to_owned(), facts.handler, undo)
     };
-    let (handler, undo) = (handler.name().to_owned(), Some(undo));
-    let order = Attach { aws, plan, name, handler, undo };
+    let order = Attach { aws, plan, name, handler, undo: Some(undo) };
     give(order, options.order(), shell).await
 }
 
@@ -86,7 +85,6 @@ pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Fai
         let facts = gather::queue_facts(&aws, source, None, options).await?;
         (detach_queue(&facts)?, facts.source.target_name().to_owned(), facts.handler)
     };
-    let handler = handler.name().to_owned();
     let order = Detach { aws, plan, name, handler, undo: None };
     give(order, options.order(), shell).await
 }

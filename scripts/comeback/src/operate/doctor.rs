@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
+    account::function::Function,
     aws::{Aws, connect::Connection},
     failure::Failure,
     operate::{
@@ -27,10 +28,12 @@ use crate::{
             },
             shows::FindingJson,
         },
-        order::{Work as _, terminal::ask},
+        logbook::{self, rules::Through},
+        order::{Work as _, recorded, terminal::ask},
     },
     paint::{Line, Style},
     shell::{Outcome, Shell},
+    text::counted,
     typed::not_empty,
 };
 
@@ -95,19 +98,19 @@ pub async fn document(args: &DoctorArgs, now: fn() -> Timestamp) -> Result<Docto
 fn json_of(args: &DoctorArgs, aws: &Aws, all: &[System], mended: Vec<Mended>) -> DoctorJson {
     let system = |(handler, examined): &System| {
         let findings = examined.iter().flat_map(|it| shows::findings_of(it, &args.connection));
-        let (handler, region) = (handler.clone(), aws.region.clone());
+        let (handler, region) = (handler.name().to_owned(), aws.region.clone());
         SystemJson { handler, region, findings: findings.collect() }
     };
     DoctorJson { systems: all.iter().map(system).collect(), mended }
 }
 
 /// A retry handler, and what was examined for it.
-type System = (String, Vec<Examined>);
+type System = (Function, Vec<Examined>);
 
 async fn examine(args: &DoctorArgs, now: fn() -> Timestamp) -> Result<(Aws, Vec<System>), Failure> {
     let aws = Aws::connect(&args.connection, now).await?;
     let all = gather(&aws, args.handler.as_deref(), &args.functions).await?;
-    let all = all.iter().map(|facts| (facts.handler.name().to_owned(), diagnose(facts)));
+    let all = all.iter().map(|facts| (facts.handler.clone(), diagnose(facts)));
     let all = all.collect();
     Ok((aws, all))
 }
@@ -132,7 +135,7 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let (aws, all) = examine(args, shell.now).await?;
     if !args.json {
         for (index, (handler, examined)) in all.iter().enumerate() {
-            let title = format!("{handler} ({})", aws.region);
+            let title = format!("{} ({})", handler.name(), aws.region);
             let gap = (index > 0).then(Line::default);
             let lines = gap.into_iter().chain([Line::of(Style::Strong, title)]);
             let lines =
@@ -143,15 +146,28 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let findings = || all.iter().flat_map(|(_, examined)| examined).flat_map(|it| &it.findings);
     let mut mended = Vec::new();
     if args.fix {
-        let order = Mend::of(&aws, findings(), &args.connection);
-        if !args.yes && !order.is_empty() {
-            ask::<Mend>(&order.target().unwrap_or_default())?;
+        let mut orders = Vec::new();
+        for (handler, examined) in &all {
+            let findings = examined.iter().flat_map(|it| &it.findings);
+            orders.push(Mend::of(&aws, handler, findings, &args.connection, &orders));
         }
-        let (done, _) = order.carry_out(|_| true).await;
-        if !args.json {
-            shell.print_notices(&order.notices(&done)).await?;
+        orders.retain(|order| order.number() > 0);
+        for why in orders.iter().filter_map(|order| logbook::without(order.ledger())) {
+            eprintln!("comeback: {why}");
         }
-        mended = done.0;
+        if !args.yes && !orders.is_empty() {
+            ask::<Mend>(&counted(orders.iter().map(Mend::number).sum(), "command"))?;
+        }
+        for order in &orders {
+            let number = Some(order.number());
+            let (done, ended) =
+                recorded::carry_out(order, Through::Terminal, number, |_| true).await;
+            if !args.json {
+                shell.print_notices(&order.notices(&done)).await?;
+            }
+            ended?;
+            mended.extend(done.0);
+        }
     }
     let is_mended = |finding: &Finding| {
         mended.iter().any(|it| it.error.is_none() && Some(&it.fix) == finding.fix.as_ref())

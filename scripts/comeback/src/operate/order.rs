@@ -4,6 +4,7 @@
 //! terminal ([`terminal`]), and for orders that select ([`Selects`]) the page (`web/act.rs`) and an agent
 //! (`mcp/changes.rs`). `orders.rs` lists those.
 
+pub mod recorded;
 pub mod steps;
 pub mod terminal;
 
@@ -22,7 +23,10 @@ use crate::{
     failure::Failure,
     filter::FailureFilter,
     notice::Notice,
-    operate::options::OrderOptions,
+    operate::{
+        logbook::{Begun, Ledger},
+        options::OrderOptions,
+    },
     text::{counted, shortened},
     typed::Rate,
     untrusted,
@@ -170,7 +174,7 @@ pub trait Plan: Send {
 }
 
 /// The result of an order.
-pub trait Tally: Send {
+pub trait Tally: Default + Send {
     /// The number of items that were changed.
     fn done(&self) -> u64;
 
@@ -203,9 +207,16 @@ pub trait Work: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Changes the selected items until `goes_on` returns false.
+    /// The ledger that keeps a record of the order, if the retry handler is known.
+    fn ledger(&self) -> Option<Ledger>;
+
+    /// What it selects, for that record: names of options, and values without anything of a payload.
+    fn filter(&self) -> Vec<(&'static str, String)>;
+
+    /// Changes the selected items until `goes_on` returns false. [`recorded::carry_out`] calls it.
     fn carry_out(
         &self,
+        begun: &Begun,
         goes_on: impl FnMut(&Self::Tally) -> bool + Send,
     ) -> impl Future<Output = (Self::Tally, Result<(), Failure>)> + Send;
 

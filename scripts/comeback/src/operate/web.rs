@@ -10,6 +10,7 @@ mod files;
 mod forms;
 mod guard;
 mod health;
+mod history;
 mod html;
 mod jobs;
 mod lesson;
@@ -40,7 +41,7 @@ use tokio::net::TcpListener;
 use self::{
     files::FILES,
     live::{Cloud, Live, Shared, secret},
-    pages::{event, missing, page, policy_page, query, show_letter},
+    pages::{event, history_page, missing, page, policy_page, query, show_letter},
     stream::changes,
 };
 
@@ -127,6 +128,7 @@ pub fn router(live: Shared) -> Router {
                 policy::forecast(&live, &query(&uri)).into_string()
             }),
         )
+        .route("/history", get(history_page))
         .route("/health", get(page))
         .route("/health/look", post(forms::check_again))
         .route("/play", get(page))

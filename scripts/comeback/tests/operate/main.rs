@@ -6,6 +6,7 @@ mod attach;
 mod dead;
 mod demo;
 mod doctor;
+mod history;
 mod local;
 mod page;
 mod permissions;

@@ -9,7 +9,7 @@ use crate::support::{Cloud, TARGET};
 use comeback_local_client::deploy::Function;
 
 /// The text of the answer to a request of the page.
-fn ask(cloud: &Cloud, method: &str, path: &str, form: &str) -> String {
+pub fn ask(cloud: &Cloud, method: &str, path: &str, form: &str) -> String {
     let address = cloud.endpoint.strip_prefix("http://").unwrap();
     let mut browser = TcpStream::connect(address).unwrap();
     write!(
@@ -35,7 +35,7 @@ fn planned(cloud: &Cloud, query: &str) -> String {
     }
 }
 
-fn confirm(cloud: &Cloud, query: &str) {
+pub fn confirm(cloud: &Cloud, query: &str) {
     let page = planned(cloud, query);
     let csrf = page.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap();
     let started = ask(cloud, "POST", "/do", &format!("csrf={csrf}&planned=1&{query}"));

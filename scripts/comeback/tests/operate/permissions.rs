@@ -160,6 +160,7 @@ async fn each_command_needs_the_permissions_of_its_policy_and_no_others() {
             "dead list --queue dead",
             &["lambda:ListFunctions", "sqs:ChangeMessageVisibility"],
         ),
+        ("history", "history", &[]),
         // Without the last permission of the policy, the letter would stay hidden.
         ("dead-list", "dead list", &["sqs:GetQueueUrl"]),
     ] {
@@ -200,6 +201,29 @@ async fn commands_that_change_something_may_do_so_with_their_policies() {
             assert_eq!(call.send().await.is_ok(), command == "attach", "{command}: {policy}");
         }
     }
+}
+
+#[tokio::test]
+async fn an_order_whose_record_cannot_be_written_does_not_begin() {
+    let system = System::start().await;
+    let all = actions("pause");
+    let others: Vec<_> = all.iter().filter(|it| *it != "dynamodb:PutItem").cloned().collect();
+    assert_eq!(others.len() + 1, all.len());
+    let pause = ["pause", "orders", "--yes"];
+    let refused = system.run(&pause, &for_moto(&others)).await;
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let told = text(&refused.stderr);
+    // moto denies it in a form that DynamoDB doesn't have, so the message has no advice.
+    for part in ["so nothing was changed", "dynamodb:PutItem on ledger failed"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let listed = said(&system.run(&["pause"], &for_moto(&all)).await);
+    assert!(listed.contains("pauses at handler") && !listed.contains("orders"), "{listed}");
+    // Such an order leaves no half of a record either.
+    let history = crate::support::json(
+        &system.run(&["history", "--json"], &for_moto(&actions("history"))).await,
+    );
+    assert_eq!(history["orders"], json!([]), "{history}");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use crate::support::{Cloud, comeback, text};
 
 const ATTACH: &str = include_str!("../../../../docs/operate/attach.md");
 const DOCTOR: &str = include_str!("../../../../docs/operate/doctor.md");
+const HISTORY: &str = include_str!("../../../../docs/operate/history.md");
 const PERMISSIONS: &str = include_str!("../../../../docs/operate/permissions.md");
 const WAITING: &str = include_str!("../../../../docs/operate/waiting.md");
 const DEAD_LETTERS: &str = include_str!("../../../../docs/operate/dead-letters.md");
@@ -90,6 +91,14 @@ async fn the_sessions_about_attach_doctor_and_permissions_are_exactly_what_they_
     let [Said { command, output }] = &session(PERMISSIONS)[..] else { panic!("one command") };
     let printed = comeback().args(command.split(' ').skip(1)).output().unwrap();
     assert_eq!(text(&printed.stdout), *output);
+}
+
+#[test]
+fn the_session_about_the_history_is_true() {
+    let cloud = Cloud::start(&[]);
+    let said = session(HISTORY);
+    assert_eq!(said.len(), 4);
+    said.iter().for_each(|said| said.hold(comeback().env("AWS_ENDPOINT_URL", &cloud.endpoint)));
 }
 
 #[test]

@@ -18,7 +18,8 @@ use crate::{
 };
 
 /// The names that a deployment needs of the ledger's table: its string keys, the attribute by which items expire,
-/// and the index of the register, from the ARN of a function to the milliseconds since 1970 at which an event is due.
+/// the index of the register, from the ARN of a function to the milliseconds since 1970 at which an event is due, and
+/// the beginning of the keys of operators' orders, which end with the unique id of whoever gave them.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Table {
     pub key: &'static str,
@@ -27,6 +28,7 @@ pub struct Table {
     pub index: &'static str,
     pub index_key: &'static str,
     pub index_sort_key: &'static str,
+    pub history: &'static str,
 }
 
 pub const TABLE: Table = Table {
@@ -36,6 +38,7 @@ pub const TABLE: Table = Table {
     index: "waiting",
     index_key: "target",
     index_sort_key: "due_at",
+    history: "history/",
 };
 
 /// How long before the end of its age an event's last attempt is made: so many seconds, or this part of the age if that
@@ -319,6 +322,20 @@ pub const SETTINGS: &[Setting] = &[
         meaning: "whether the ledger lists waiting events, so that operators can see them, retry them now, cancel \
                   them, and pause a function",
         page: Some("operate/waiting.md#the-register"),
+        ..HANDLER
+    },
+    Setting {
+        name: "HISTORY_RETENTION",
+        // DynamoDB deletes expired items within a few days, so hours would promise too much.
+        value: Value::Duration {
+            min: Duration::from_hours(24),
+            at_least: None,
+            max: Duration::from_hours(3_650 * 24),
+            default: Duration::from_hours(400 * 24),
+            place: |it| &mut it.history_retention,
+        },
+        meaning: "how long the ledger keeps the record of an operator's order",
+        page: Some("operate/history.md"),
         ..HANDLER
     },
     Setting {

@@ -289,6 +289,7 @@ fn each_value_is_accepted_or_refused_as_a_whole() {
         ("POLICIES", &["{}"], &["7d", "[]"]),
         ("REGISTER", &["false", "", " false "], &["yes"]),
         ("PROBE", &["false", "", " false "], &["yes"]),
+        ("HISTORY_RETENTION", &["1d", "3650d"], &["23h", "3651d", "for ever"]),
     ] {
         good.iter().for_each(|value| drop(settings(&[(name, value)])));
         for value in bad {

@@ -1,6 +1,6 @@
 //! The values of all settings, as the table of the contract fills them in.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, time::Duration};
 
 use super::{
     buckets::RecordBuckets,
@@ -26,6 +26,7 @@ pub struct Values {
     pub record_buckets: RecordBuckets,
     pub register: bool,
     pub probe: bool,
+    pub history_retention: Duration,
 }
 
 impl Values {
@@ -45,6 +46,7 @@ impl Values {
             record_buckets: RecordBuckets::default(),
             register: false,
             probe: false,
+            history_retention: Duration::ZERO,
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    account::fault::Answer,
+    account::{fault::Answer, function::Function},
     aws::Aws,
     failure::Failure,
     notice::{Notice, Tone},
@@ -16,6 +16,7 @@ use crate::{
                 steps::{Planned, Step},
             },
         },
+        logbook::{Begun, Ledger},
         order::{
             Ended, Found, Go, Kind, Order, Work,
             steps::{Done, STEPS, Steps},
@@ -33,7 +34,7 @@ pub struct Change<const ATTACHES: bool> {
     pub plan: Plan,
     /// The function or the queue.
     pub name: String,
-    pub handler: String,
+    pub handler: Function,
     /// The arguments of `comeback detach` that undo the steps, if that is possible.
     pub undo: Option<String>,
 }
@@ -64,8 +65,17 @@ impl<const ATTACHES: bool> Work for Change<ATTACHES> {
         Some(self.name.clone())
     }
 
+    fn ledger(&self) -> Option<Ledger> {
+        Some(Ledger { aws: self.aws.clone(), handler: self.handler.clone() })
+    }
+
+    fn filter(&self) -> Vec<(&'static str, String)> {
+        vec![("function", self.name.clone()), ("queue", self.plan.queue.clone())]
+    }
+
     async fn carry_out(
         &self,
+        _: &Begun,
         mut goes_on: impl FnMut(&Done<String>) -> bool + Send,
     ) -> (Done<String>, Result<(), Failure>) {
         let (aws, steps) = (&self.aws, &self.plan.steps);
@@ -111,7 +121,7 @@ impl<const ATTACHES: bool> Order for Change<ATTACHES> {
     fn place(&self) -> String {
         let (verb, queue) = (Self::KIND.title(&self.name), &self.plan.queue);
         let preposition = if ATTACHES { "to" } else { "from" };
-        format!("{verb} {preposition} {queue} of {}", self.handler)
+        format!("{verb} {preposition} {queue} of {}", self.handler.name())
     }
 
     fn needs_plan(&self) -> bool {

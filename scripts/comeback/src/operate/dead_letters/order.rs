@@ -23,13 +23,14 @@ use crate::{
                 look,
             },
         },
+        logbook::{Begun, Ledger},
         options::OrderOptions,
         order::{
             self, Account, Agent, Choice, Effect, Ended, Found, Go, Kind, Noun, Order, Report,
             Selects, Work,
         },
     },
-    text::count,
+    text::{count, exact_span},
     typed::{Rate, not_empty, rate},
 };
 
@@ -206,8 +207,45 @@ impl<D: Deed> Work for Letters<D> {
 
     const KIND: Kind = D::KIND;
 
+    fn ledger(&self) -> Option<Ledger> {
+        self.queue.ledger()
+    }
+
+    fn filter(&self) -> Vec<(&'static str, String)> {
+        let Selection {
+            ids,
+            reasons,
+            failures,
+            older_than,
+            newer_than,
+            attempts,
+            places,
+            named: _,
+        } = &self.order.selection;
+        let each = |name, values: &[String]| {
+            values.iter().map(move |it| (name, it.clone())).collect::<Vec<_>>()
+        };
+        let ages = [("older-than", older_than), ("newer-than", newer_than)];
+        let ages = ages.into_iter().filter_map(|(name, age)| Some((name, exact_span((*age)?))));
+        let attempts =
+            attempts.iter().map(|it| ("attempts", format!("{}..{}", it.start(), it.end())));
+        let options =
+            [each("id", ids), each("reason", reasons), failures.options()].into_iter().flatten();
+        let mut all: Vec<_> = options.chain(ages).chain(attempts).collect();
+        // The places of values, and not the values: these are parts of payloads.
+        all.extend(places.iter().map(|it| ("where", it.pointer.to_string())));
+        all.push(("queue", self.queue.name().to_owned()));
+        if let Action::Redrive { to, set, payload } = &self.order.action {
+            all.extend(to.iter().map(|to| ("to", to.clone())));
+            all.extend(set.iter().map(|it| ("set", it.pointer.to_string())));
+            all.extend(payload.iter().map(|_| ("edit", "the payload".to_owned())));
+        }
+        all
+    }
+
     async fn carry_out(
         &self,
+        _: &Begun,
         goes_on: impl FnMut(&Tally) -> bool + Send,
     ) -> (Tally, Result<(), Failure>) {
         let (tally, ended) = carry_out(&self.order, self.pace, &self.queue, goes_on).await;
@@ -327,8 +365,9 @@ impl<D: Deed> Selects for Letters<D> {
     async fn open(args: D::Args, account: Account) -> Result<Self, Failure> {
         let Parts { letters, action, pace, edits } = D::parts(args);
         let given_at = account.aws.now();
-        let queue = Queue::find(account.aws, &letters.queue).await?;
-        let policies = queue.policies_for(&action).await?;
+        let mut queue = Queue::find(account.aws, &letters.queue).await?;
+        queue.list_functions().await?;
+        let policies = queue.policies_for(&action)?;
         let order = rules::Order { selection: letters.selection, given_at, action, policies };
         let is_confirmed = letters.options.yes;
         Ok(Self { queue, order, pace, edits, is_confirmed, last: None, deed: PhantomData })

@@ -30,6 +30,7 @@ use crate::{
         dead_letters::rules::{
             Action, Call, DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold, look,
         },
+        logbook::Ledger,
         options::refuse_unknown,
     },
     shell::progress,
@@ -103,26 +104,41 @@ impl Queue {
         })
     }
 
-    /// The policies that this action needs: those of the retry handlers that send letters to this queue.
-    pub async fn policies_for(&self, action: &Action) -> Result<Vec<Policies>, Failure> {
-        if *action == Action::Purge {
-            return Ok(Vec::new());
+    /// Lists the functions, unless that was done.
+    pub async fn list_functions(&mut self) -> Answer<()> {
+        if self.functions.is_none() {
+            self.functions = Some(functions(&self.aws).await?);
         }
-        let listed = match &self.functions {
-            Some(functions) => functions,
-            None => &functions(&self.aws).await?,
-        };
+        Ok(())
+    }
+
+    /// The retry handlers, of the functions that were listed, that send letters to this queue.
+    fn handlers(&self) -> impl Iterator<Item = &Function> {
         let is_own = |it: &&Function| match &self.handler {
             Some(handler) => handler == it.name(),
             None => it.dead_letter_queue_url().is_some_and(|url| is_url_of(url, &self.arn)),
         };
-        let policies = handlers(listed).filter(is_own).map(|handler| {
+        handlers(self.functions.as_deref().unwrap_or_default()).filter(is_own)
+    }
+
+    /// The policies that this action needs: those of the retry handlers that send letters to this queue.
+    pub fn policies_for(&self, action: &Action) -> Result<Vec<Policies>, Failure> {
+        if *action == Action::Purge {
+            return Ok(Vec::new());
+        }
+        let policies = self.handlers().map(|handler| {
             let settings = handler.settings().map_err(|bad| {
                 format!("how {} invokes functions is unknown: {bad}", handler.name())
             })?;
             Ok(settings.rules.policies)
         });
         policies.collect()
+    }
+
+    /// The ledger of the first retry handler that sends letters to this queue.
+    pub fn ledger(&self) -> Option<Ledger> {
+        let handler = self.handlers().next()?.clone();
+        Some(Ledger { aws: self.aws.clone(), handler })
     }
 
     /// Refuses names of functions and queues that nothing has, once nothing was found by them.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    account::{fault::Answer, setup::BATCH_SIZE},
+    account::{fault::Answer, function::Function, setup::BATCH_SIZE},
     aws::{Aws, changes, connect::Connection, fault},
     failure::Failure,
     notice::Notice,
@@ -18,9 +18,10 @@ use crate::{
             },
             shows,
         },
+        logbook::{Begun, Ledger},
         order::{
             Kind, Work,
-            steps::{Done, STEPS},
+            steps::{self, Done, STEPS},
         },
     },
     text::counted,
@@ -29,6 +30,7 @@ use crate::{
 
 pub struct Mend {
     aws: Aws,
+    handler: Function,
     /// The automatic fixes, each with its command.
     fixes: Vec<(Fix, String)>,
 }
@@ -43,24 +45,34 @@ pub struct Mended {
     pub error: Option<String>,
 }
 
+impl steps::Step for Mended {
+    fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+}
+
 impl Mend {
-    /// The automatic commands of these findings, each only once.
+    /// The automatic commands of what was found for a handler, each only once, and none that an `earlier` order has.
     pub fn of<'a>(
         aws: &Aws,
+        handler: &Function,
         findings: impl Iterator<Item = &'a Finding>,
         connection: &Connection,
+        earlier: &[Self],
     ) -> Self {
-        let mut fixes: Vec<(Fix, String)> = Vec::new();
+        let mut own = Self { aws: aws.clone(), handler: handler.clone(), fixes: Vec::new() };
         for fix in findings.filter_map(|finding| finding.fix.as_ref()) {
-            if fix.is_automatic() && fixes.iter().all(|(other, _)| other != fix) {
-                fixes.push((fix.clone(), shows::command(fix, connection)));
+            let is_known = |order: &Self| order.fixes.iter().any(|(other, _)| other == fix);
+            if fix.is_automatic() && !is_known(&own) && !earlier.iter().any(is_known) {
+                own.fixes.push((fix.clone(), shows::command(fix, connection)));
             }
         }
-        Self { aws: aws.clone(), fixes }
+        own
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.fixes.is_empty()
+    /// The number of commands.
+    pub fn number(&self) -> u64 {
+        self.fixes.len() as u64
     }
 }
 
@@ -70,12 +82,21 @@ impl Work for Mend {
     const KIND: Kind = Kind { name: "mend", title: "Carry out {}", ..STEPS };
 
     fn target(&self) -> Option<String> {
-        Some(counted(self.fixes.len() as u64, "command"))
+        Some(counted(self.number(), "command"))
+    }
+
+    fn ledger(&self) -> Option<Ledger> {
+        Some(Ledger { aws: self.aws.clone(), handler: self.handler.clone() })
+    }
+
+    fn filter(&self) -> Vec<(&'static str, String)> {
+        self.fixes.iter().map(|(_, command)| ("command", command.clone())).collect()
     }
 
     /// A command that fails doesn't keep the others from being carried out.
     async fn carry_out(
         &self,
+        _: &Begun,
         mut goes_on: impl FnMut(&Done<Mended>) -> bool + Send,
     ) -> (Done<Mended>, Result<(), Failure>) {
         let mut done = Done::default();

@@ -13,12 +13,13 @@ use crate::{
     account::fault::Answer,
     failure::Failure,
     operate::{
+        logbook::{self, rules::Through},
         mcp::{
             call::{AnyWork, Call, in_time},
             refusal::Refusal,
             rules::plans::{BadToken, Digest, Plan},
         },
-        order::{Account, Ended, Found, Go, Plan as _, Selects, Tally as _},
+        order::{Account, Ended, Found, Go, Plan as _, Selects, Tally as _, recorded},
     },
 };
 
@@ -38,6 +39,8 @@ pub struct Planned<D> {
     /// Why there is no token.
     why_no_token: Option<&'static str>,
     holds_until: Option<String>,
+    /// Why the change will leave no record in `history`, if it leaves none.
+    why_no_record: Option<String>,
 }
 
 #[derive(clap::Args)]
@@ -129,6 +132,7 @@ pub async fn plan<O: Selects>(
         token,
         why_no_token,
         holds_until: until.map(rfc3339),
+        why_no_record: logbook::without(order.ledger()),
     })
 }
 
@@ -148,7 +152,8 @@ pub async fn carry_out<O: Selects>(args: TokenArgs, call: Call) -> Result<O::Doc
     if named.digest() != plan.digest {
         return Err(BadToken::Changed.into());
     }
-    let carried_out = order.carry_out(|tally| call.goes_on_after(tally.tried(), plan.number));
+    let goes_on = |tally: &O::Tally| call.goes_on_after(tally.tried(), plan.number);
+    let carried_out = recorded::carry_out(&order, Through::Agent, Some(plan.number), goes_on);
     let (mut tally, result) = carried_out.await;
     tally.narrow();
     // A failure before the first change is the failure of the tool, with its name.

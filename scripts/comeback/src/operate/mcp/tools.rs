@@ -16,6 +16,7 @@ use crate::operate::{
         show::{ShowArgs, found},
     },
     doctor::{self, DoctorArgs},
+    history::{self, HistoryArgs},
     mcp::{
         call::Call,
         changes,
@@ -145,7 +146,7 @@ pub fn tools(args: &McpArgs) -> Vec<Tool> {
 }
 
 /// The tools that say what is. `payload` are the options that only some servers have.
-fn reading(payload: &[&'static str]) -> [Tool; 8] {
+fn reading(payload: &[&'static str]) -> [Tool; 9] {
     [
         Tool::new(
             "doctor",
@@ -219,6 +220,16 @@ fn reading(payload: &[&'static str]) -> [Tool; 8] {
             },
         )
         .without(payload),
+        Tool::new(
+            "history",
+            "List who has given which orders, and how they ended (`comeback history`). Use it when somebody asks why \
+             events came back, were cancelled or are held back.",
+            |mut args: HistoryArgs, call: Call| async move {
+                call.limit(args.limit as usize)?;
+                args.system.connection = call.connection();
+                Ok(history::document(&args, call.now(), || call.goes_on()).await?)
+            },
+        ),
         Tool::new(
             SIMULATE,
             "Compare policies before they are deployed (`comeback simulate`): when attempts are made, how much load \

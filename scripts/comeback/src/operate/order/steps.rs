@@ -22,7 +22,17 @@ impl Plan for Steps {
     }
 }
 
-/// The steps that were carried out.
+/// A step that was tried.
+pub trait Step: Send {
+    fn has_failed(&self) -> bool {
+        false
+    }
+}
+
+/// A step by its name, in an order that ends with the first that fails.
+impl Step for String {}
+
+/// The steps that were tried.
 pub struct Done<T>(pub Vec<T>);
 
 impl<T> Default for Done<T> {
@@ -31,17 +41,16 @@ impl<T> Default for Done<T> {
     }
 }
 
-impl<T: Send> Tally for Done<T> {
+impl<T: Step> Tally for Done<T> {
     fn done(&self) -> u64 {
-        self.0.len() as u64
+        self.0.iter().filter(|step| !step.has_failed()).count() as u64
     }
 
     fn tried(&self) -> u64 {
-        self.done()
+        self.0.len() as u64
     }
 
-    /// A step that fails is an error.
     fn is_stuck(&self) -> bool {
-        false
+        self.0.iter().any(Step::has_failed)
     }
 }

@@ -2,12 +2,15 @@
 
 use indicatif::ProgressBar;
 
-use super::{Account, Ended, Go, Order, Plan as _, Selects, Tally as _, Work};
+use super::{Account, Ended, Go, Order, Plan as _, Selects, Tally as _, Work, recorded};
 
 use crate::{
     failure::Failure,
     notice::Notice,
-    operate::options::OrderOptions,
+    operate::{
+        logbook::{self, rules::Through},
+        options::OrderOptions,
+    },
     paint::{Line, Style},
     shell::{Outcome, Shell, confirm, progress, spinner, uninterrupted},
     text::counted,
@@ -58,10 +61,14 @@ pub async fn give<O: Order>(
         }
         return Ok(outcome);
     }
+    if let Some(why) = logbook::without(order.ledger()) {
+        eprintln!("comeback: {why}");
+    }
     if !yes {
         ask::<O>(&items)?;
     }
-    let (tally, result) = carried_out(&order, number, &goes_on).await;
+    let planned = plan.as_ref().map(O::Plan::number);
+    let (tally, result) = carried_out(&order, planned, number, &goes_on).await;
     let (tried, is_stuck, is_interrupted) = (tally.tried(), tally.is_stuck(), !goes_on());
     if tried == 0 && result.is_ok() && !is_interrupted {
         order.refuse_unknown().await?;
@@ -115,11 +122,12 @@ async fn planned<O: Order>(
 
 async fn carried_out<O: Work>(
     order: &O,
+    planned: Option<u64>,
     number: Option<u64>,
     goes_on: &(impl Fn() -> bool + Sync),
 ) -> (O::Tally, Result<(), Failure>) {
     let bar = bar(number, O::KIND.done);
-    let done = order.carry_out(|tally| {
+    let done = recorded::carry_out(order, Through::Terminal, planned, |tally| {
         bar.set_position(tally.done());
         goes_on()
     });

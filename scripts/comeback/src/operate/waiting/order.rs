@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use comeback_core::claim::Order as Claimed;
+use comeback_core::{claim::Order as Claimed, time::rfc3339};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,6 +13,7 @@ use crate::{
     filter::NEEDS_ALL,
     notice::Notice,
     operate::{
+        logbook::{Begun, Ledger},
         options::{OrderOptions, SystemOptions},
         order::{
             self, Account, Agent, Choice, Effect, Ended, Found, Go, Kind, Noun, Order, Report,
@@ -118,8 +119,21 @@ impl<const CANCELS: bool> Work for Events<CANCELS> {
 
     const KIND: Kind = if CANCELS { CANCEL } else { RETRY_NOW };
 
+    fn ledger(&self) -> Option<Ledger> {
+        Some(self.register.ledger())
+    }
+
+    fn filter(&self) -> Vec<(&'static str, String)> {
+        let Selection { ids, failures, due_before, named: _ } = &self.selection;
+        let ids = ids.iter().map(|id| ("id", id.clone()));
+        let due_before = due_before.map(|at| ("due-before", rfc3339(at)));
+        let rate = self.rate.map(|rate| ("rate", format!("{}/s", rate.per_second())));
+        ids.chain(failures.options()).chain(due_before).chain(rate).collect()
+    }
+
     async fn carry_out(
         &self,
+        _: &Begun,
         goes_on: impl FnMut(&Tally) -> bool + Send,
     ) -> (Tally, Result<(), Failure>) {
         let Self { register, selection, parts, rate, .. } = self;

@@ -16,6 +16,7 @@ use crate::{
     failure::Failure,
     notice::Notice,
     operate::{
+        logbook::{Begun, Ledger},
         options::{OrderOptions, SystemOptions},
         order::{
             self, Account, Agent, Choice, Effect, Ended, Found, Go, Kind, Noun, Order, Selects,
@@ -156,8 +157,17 @@ impl<const IS_PAUSE: bool> Work for Hold<IS_PAUSE> {
         Some(target_name(&self.name).into_owned())
     }
 
+    fn ledger(&self) -> Option<Ledger> {
+        Some(self.register.ledger())
+    }
+
+    fn filter(&self) -> Vec<(&'static str, String)> {
+        vec![("function", self.name.clone())]
+    }
+
     async fn carry_out(
         &self,
+        _: &Begun,
         mut goes_on: impl FnMut(&Held) -> bool + Send,
     ) -> (Held, Result<(), Failure>) {
         let since = IS_PAUSE.then(|| self.register.now());

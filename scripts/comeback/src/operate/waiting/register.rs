@@ -31,6 +31,7 @@ use crate::{
     aws::{Aws, attached::qualified, changes, fault, reads::functions},
     failure::Failure,
     operate::{
+        logbook::Ledger,
         options::{SystemOptions, refuse_unknown},
         order::Account,
         waiting::rules::{
@@ -72,6 +73,11 @@ impl DynamoRegister {
         };
         let dynamodb = aws.dynamodb_of(&handler);
         Ok(Self { aws, dynamodb, table, handler })
+    }
+
+    /// The ledger that it is kept in.
+    pub fn ledger(&self) -> Ledger {
+        Ledger { aws: self.aws.clone(), handler: self.handler.clone() }
     }
 
     /// Refuses names of functions and queues that nothing has, once nothing was found by them.

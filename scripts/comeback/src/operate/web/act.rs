@@ -22,7 +22,8 @@ use crate::{
     notice::{Notice, Tone},
     operate::{
         dead_letters::rules::reasons,
-        order::{Choice, Effect, Go, Kind, Noun, Plan as _, Selects, Tally as _},
+        logbook::{self, rules::Through},
+        order::{Choice, Effect, Go, Kind, Noun, Plan as _, Selects, Tally as _, recorded},
         orders::{Face, each},
     },
     text::count,
@@ -51,7 +52,7 @@ struct Known {
     kind: &'static Kind,
     check: fn(Choice) -> Result<(), Failure>,
     plan: fn(Shared, Choice) -> Work<Planned>,
-    carry_out: fn(Shared, Choice, u64) -> Work<Vec<Notice>>,
+    carry_out: fn(Shared, Choice, u64, Option<u64>) -> Work<Vec<Notice>>,
 }
 
 impl Known {
@@ -60,7 +61,9 @@ impl Known {
             kind: const { &O::KIND },
             check: |choice| O::check(&mut O::chosen(choice)),
             plan: |live, choice| plan::<O>(live, choice).boxed(),
-            carry_out: |live, choice, job| carry_out::<O>(live, choice, job).boxed(),
+            carry_out: |live, choice, job, planned| {
+                carry_out::<O>(live, choice, job, planned).boxed()
+            },
         }
     }
 }
@@ -171,7 +174,9 @@ async fn plan<O: Selects>(live: Shared, choice: Choice) -> Result<Planned, Failu
     let plan = order.plan(|_| if live.is_ending() { Go::Stop } else { Go::On }).await?;
     let refused = plan.targets().filter(|_| O::KIND.effect == Effect::Invokes);
     let refused = refused.and_then(|targets| refused_of(&live, targets));
-    Ok((plan.number(), order.plan_notices(&plan).into_iter().chain(refused).collect()))
+    let unrecorded = logbook::without(order.ledger()).map(Notice::plain);
+    let notices = order.plan_notices(&plan).into_iter().chain(refused).chain(unrecorded);
+    Ok((plan.number(), notices.collect()))
 }
 
 /// Only one order at a time reads the dead letters: those that it has received are hidden from the others.
@@ -273,7 +278,7 @@ pub fn start(live: &Shared, params: &Params) -> Result<String, Failure> {
     let live = Shared::clone(live);
     let Given { order, choice } = given;
     tokio::spawn(async move {
-        let done = uncancelled((order.carry_out)(Shared::clone(&live), choice, number)).await;
+        let done = uncancelled((order.carry_out)(Shared::clone(&live), choice, number, of)).await;
         let notices = done.unwrap_or_else(|failure| vec![Notice::bad(failure)]);
         live.jobs.change(number, |job| job.ended = Some(((live.now)(), notices)));
         live.changed();
@@ -285,10 +290,12 @@ async fn carry_out<O: Selects>(
     live: Shared,
     choice: Choice,
     job: u64,
+    planned: Option<u64>,
 ) -> Result<Vec<Notice>, Failure> {
     let turn = turn::<O>(&live).await;
     let order = O::open(O::chosen(choice), live.account()?).await?;
-    let (tally, ended) = order.carry_out(|tally| progress(&live, job, tally.done())).await;
+    let progress = |tally: &O::Tally| progress(&live, job, tally.done());
+    let (tally, ended) = recorded::carry_out(&order, Through::Page, planned, progress).await;
     drop(turn);
     // The page's own numbers and lists are from before.
     let read = match O::KIND.noun {

@@ -9,7 +9,7 @@ use comeback_core::Timestamp;
 use maud::{Markup, html};
 
 use super::{
-    act, events, health,
+    act, events, health, history,
     html::{self, Params, Untrusted},
     lesson, letters, life,
     live::{Live, Shared},
@@ -18,11 +18,12 @@ use super::{
 
 use crate::failure::Failure;
 
-const PAGES: [(&str, &str); 5] = [
+const PAGES: [(&str, &str); 6] = [
     ("/", "Overview"),
     ("/events", "Events"),
     ("/dead", "Dead letters"),
     ("/policy", "Policy"),
+    ("/history", "History"),
     ("/health", "Health"),
 ];
 const PLAY: (&str, &str) = ("/play", "Play");
@@ -182,6 +183,12 @@ pub async fn policy_page(State(live): State<Shared>, uri: Uri) -> Response {
     live.touch();
     let body = policy::page(&live, &query(&uri));
     frame(&live, uri.path(), "Policy", &html! { "Policy" }, &body)
+}
+
+pub async fn history_page(State(live): State<Shared>, uri: Uri) -> Response {
+    live.touch();
+    let body = history::list(&live).await.unwrap_or_else(|failure| problem(&failure));
+    frame(&live, uri.path(), "History", &html! { "History" }, &body)
 }
 
 pub fn problem(failure: &Failure) -> Markup {

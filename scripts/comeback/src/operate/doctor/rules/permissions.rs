@@ -1,5 +1,6 @@
 //! The permissions that each command needs.
 
+use comeback_core::settings::contract::TABLE;
 use serde_json::{Value, json};
 
 /// The program reads the guide's table of the actions that each command needs. A command's name has hyphens instead of
@@ -22,18 +23,32 @@ pub fn commands() -> impl Iterator<Item = &'static str> {
 /// The IAM policy for a command; `None` if there is no such command.
 pub fn for_command(command: &str) -> Option<Value> {
     let (_, actions) = needs().find(|(name, _)| *name == command)?;
-    let mut statements: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut statements: Vec<(_, Vec<&str>)> = Vec::new();
     for action in actions {
-        let resource = resource(action);
-        match statements.iter_mut().find(|(it, _)| *it == resource) {
+        let on = (resource(action), only_if(action));
+        match statements.iter_mut().find(|(it, _)| *it == on) {
             Some((_, actions)) => actions.push(action),
-            None => statements.push((resource, vec![action])),
+            None => statements.push((on, vec![action])),
         }
     }
-    let statements = statements.into_iter().map(
-        |(resource, actions)| json!({ "Effect": "Allow", "Action": actions, "Resource": resource }),
-    );
+    let statements = statements.into_iter().map(|((resource, only_if), actions)| {
+        let mut statement = json!({ "Effect": "Allow", "Action": actions, "Resource": resource });
+        if let Some(only_if) = only_if {
+            statement["Condition"] = only_if;
+        }
+        statement
+    });
     Some(json!({ "Version": "2012-10-17", "Statement": Vec::from_iter(statements) }))
+}
+
+/// What limits an action further: orders are recorded under the caller's own id, and a record is never changed.
+fn only_if(action: &str) -> Option<Value> {
+    let of = |operator: &str, key: &str| json!({ operator: { "dynamodb:LeadingKeys": format!("{}{key}", TABLE.history) } });
+    match action {
+        "dynamodb:PutItem" => Some(of("ForAllValues:StringEquals", "${aws:userid}")),
+        "dynamodb:UpdateItem" => Some(of("ForAllValues:StringNotLike", "*")),
+        _ => None,
+    }
 }
 
 fn resource(action: &str) -> &'static str {
@@ -64,19 +79,20 @@ mod tests {
 
     #[test]
     fn each_permission_of_a_command_is_there_once_and_each_resource_is_of_its_service() {
-        assert_eq!((commands().count(), for_command("simulate")), (20, None));
+        assert_eq!((commands().count(), for_command("simulate")), (21, None));
         for command in commands() {
             let policy = for_command(command).unwrap();
             let mut seen = BTreeSet::new();
             for statement in policy["Statement"].as_array().unwrap() {
                 let resource = statement["Resource"].as_str().unwrap();
-                assert!(seen.insert(resource), "{command}: {resource} twice");
+                let on = format!("{resource} if {}", statement["Condition"]);
+                assert!(seen.insert(on), "{command}: {resource} twice");
                 for action in statement["Action"].as_array().unwrap() {
                     let action = action.as_str().unwrap();
                     let service = action.split(':').next();
                     let is_its = resource == "*" || resource.split(':').nth(2) == service;
                     assert!(is_its, "{command}: {action} on {resource}");
-                    assert!(seen.insert(action), "{command}: {action} twice");
+                    assert!(seen.insert(action.to_owned()), "{command}: {action} twice");
                 }
             }
         }
