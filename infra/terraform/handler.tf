@@ -116,7 +116,10 @@ locals {
   # The key of the queues, the ledger and the bucket, if it is not the services' own.
   keys = [for key in [var.kms_key_arn] : key if key != null]
 
-  handler_policy = jsonencode({ Version = "2012-10-17", Statement = local.handler_statements })
+  handler_policy = jsonencode({
+    Version   = "2012-10-17"
+    Statement = concat(local.handler_statements, local.keep_history)
+  })
 }
 
 data "aws_partition" "current" {}

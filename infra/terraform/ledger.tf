@@ -5,6 +5,22 @@ locals {
 
   ledger_arns   = aws_dynamodb_table.ledger[*].arn
   register_arns = [for arn in local.ledger_arns : "${arn}/index/${local.table.index}" if var.register]
+
+  # Denies to change or delete the records of operators' orders, whatever else is allowed. Only DynamoDB removes them.
+  keep_history = [
+    for arn in local.ledger_arns : {
+      Effect = "Deny"
+      Action = [
+        "dynamodb:UpdateItem",
+        "dynamodb:DeleteItem",
+        "dynamodb:BatchWriteItem",
+        "dynamodb:PartiQLUpdate",
+        "dynamodb:PartiQLDelete",
+      ]
+      Resource  = [arn]
+      Condition = { "ForAnyValue:StringLike" = { "dynamodb:LeadingKeys" = ["${local.table.history}*"] } }
+    }
+  ]
 }
 
 resource "aws_dynamodb_table" "ledger" {

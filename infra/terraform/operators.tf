@@ -83,6 +83,12 @@ locals {
           on      = local.ledger_arns
           only_if = { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = ["target/*"] } }
         },
+        {
+          # The key of the record of an order names whoever writes it.
+          actions = ["dynamodb:PutItem"]
+          on      = local.ledger_arns
+          only_if = { "ForAllValues:StringEquals" = { "dynamodb:LeadingKeys" = ["${local.table.history}$${aws:userid}"] } }
+        },
       ],
       local.record_reading,
       [{ actions = ["kms:Decrypt", "kms:GenerateDataKey"], on = local.keys }],
@@ -116,12 +122,15 @@ locals {
   people_policies = {
     for name, may in local.people_may : name => jsonencode({
       Version = "2012-10-17"
-      Statement = [
-        for it in may : merge(
-          { Effect = "Allow", Action = it.actions, Resource = it.on },
-          { for condition in [try(it.only_if, null)] : "Condition" => condition if condition != null },
-        ) if length(it.on) > 0
-      ]
+      Statement = concat(
+        [
+          for it in may : merge(
+            { Effect = "Allow", Action = it.actions, Resource = it.on },
+            { for condition in [try(it.only_if, null)] : "Condition" => condition if condition != null },
+          ) if length(it.on) > 0
+        ],
+        [for it in local.keep_history : it if name == "operate"],
+      )
     })
   }
 }

@@ -1,4 +1,4 @@
-import { aws_dynamodb as dynamodb, RemovalPolicy } from 'aws-cdk-lib';
+import { aws_dynamodb as dynamodb, aws_iam as iam, RemovalPolicy } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import { TABLE } from './contract';
 import type { RetryHandler } from './handler';
@@ -10,6 +10,22 @@ import { tagPart } from './tags';
  * set for one function at any time, must not wait for permissions.
  */
 const LEDGER_ACTIONS = ['dynamodb:UpdateItem', 'dynamodb:DeleteItem', 'dynamodb:BatchGetItem', 'dynamodb:Query'];
+
+/** Denies to change or delete the records of operators' orders, whatever else is allowed. Only DynamoDB removes them. */
+export function keepHistory(table: dynamodb.ITable): iam.PolicyStatement {
+  return new iam.PolicyStatement({
+    effect: iam.Effect.DENY,
+    actions: [
+      'dynamodb:UpdateItem',
+      'dynamodb:DeleteItem',
+      'dynamodb:BatchWriteItem',
+      'dynamodb:PartiQLUpdate',
+      'dynamodb:PartiQLDelete',
+    ],
+    resources: [table.tableArn],
+    conditions: { 'ForAnyValue:StringLike': { 'dynamodb:LeadingKeys': [`${TABLE.history}*`] } },
+  });
+}
 
 /** Creates the table of handled failures, and grants the handler its permissions on the table. */
 export function createLedger(scope: Construct, handler: RetryHandler, props: AsyncRetryProps): dynamodb.ITable {
@@ -33,6 +49,7 @@ export function createLedger(scope: Construct, handler: RetryHandler, props: Asy
     });
   }
   handler.allow(LEDGER_ACTIONS, table.tableArn);
+  handler.addToRolePolicy(keepHistory(table));
   if (register && probe) handler.allow(['dynamodb:Query'], `${table.tableArn}/index/${TABLE.index}`);
   // CloudWatch doesn't support resource-level permissions.
   if (probe) handler.allow(['cloudwatch:GetMetricData'], '*');

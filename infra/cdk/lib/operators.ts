@@ -2,6 +2,7 @@ import { Annotations, ArnFormat, aws_iam as iam, aws_lambda as lambda, Stack } f
 import { CHANGE_VISIBILITY, DeadLetterQueue, RECEIVE_AND_DELETE, REDRIVE } from './queues';
 import { Conditions, INVOKE, KEY_ACTIONS, Statements } from './handler';
 import { TABLE } from './contract';
+import { keepHistory } from './ledger';
 import { RetrySystem } from './metrics';
 import type { AsyncRetryProps } from './props';
 import { READ_BUCKET, Records } from './records';
@@ -35,6 +36,11 @@ const READ_ACCOUNT = [
 
 /** Limits access to the ledger's items of functions, which are paused or down. Other items are of failures. */
 const ONLY_TARGET_ITEMS = { 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys': ['target/*'] } };
+
+/** Limits what is added to the ledger to records of orders whose key names whoever writes them. */
+const ONLY_OWN_ORDERS = {
+  'ForAllValues:StringEquals': { 'dynamodb:LeadingKeys': [`${TABLE.history}\${aws:userid}`] },
+};
 
 /** The parts of a system that operators read and change. */
 export interface OperatedSystem {
@@ -101,6 +107,8 @@ export function grantOperating(system: OperatedSystem, grantee: iam.IGrantable, 
     permissions.allow(['dynamodb:UpdateItem'], ledger.tableArn);
     // Deleting a failure's claim could re-invoke its event twice.
     permissions.allowIf(ONLY_TARGET_ITEMS, ['dynamodb:DeleteItem'], ledger.tableArn);
+    permissions.allowIf(ONLY_OWN_ORDERS, ['dynamodb:PutItem'], ledger.tableArn);
+    grantee.grantPrincipal.addToPrincipalPolicy(keepHistory(ledger));
   }
   for (const key of [options.encryptionKey, options.deadLetterQueue?.encryptionMasterKey])
     key?.grant(grantee, ...KEY_ACTIONS);
