@@ -825,8 +825,9 @@ test('on a phone, a tablet and a desktop nothing is cut, nothing scrolls aside, 
   await go('/dead');
   await page.getByText(/looked at/).waitFor();
   const letter = await page.locator('table.events tbody a').first().getAttribute('href');
-  const paths = ['/', '/events', '/events?group=error', event, '/dead', letter, '/policy', '/history', '/health', '/play'];
-  for (const path of [...paths, '/confirm?do=purge&reason=not_retryable', '/confirm?do=retry_now&function=slow']) {
+  const paths = ['/', '/events', '/events?group=error', event, '/dead', letter, '/policy', '/health', '/history'];
+  const asking = ['/confirm?do=purge&reason=not_retryable', '/confirm?do=retry_now&function=slow'];
+  for (const path of [...paths, '/play', ...asking]) {
     await go(path);
     for (const width of [390, 1024, 1440]) {
       await page.setViewportSize({ width, height: 900 });

@@ -37,7 +37,7 @@ fn shown(history: &History) -> Markup {
             }
             @if shown > 0 {
                 div.wide {
-                    table {
+                    table.groups {
                         thead { tr { @for name in HEADER { th scope="col" { (name) } } } }
                         tbody {
                             @for past in orders.iter().take(SHOWN_MAX) {
