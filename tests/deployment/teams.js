@@ -1,5 +1,6 @@
-// An application of a large organization: three stacks and a nested one, with aliases, versions, an imported function,
-// a VPC, a key, a ledger, and deployments by CodeDeploy. cdk-nag checks it here, other tools check its templates.
+// An application of a large organization: three stacks and a nested one, with aliases, versions, an imported function
+// with a stream, a rule, a VPC, a key, a ledger, and deployments by CodeDeploy. cdk-nag checks it here, other tools check
+// its templates.
 const { createRequire } = require('node:module');
 const { readFileSync } = require('node:fs');
 const load = createRequire(require.resolve('../../infra/cdk/package.json'));
@@ -8,6 +9,7 @@ const {
   aws_cloudwatch_actions: actions,
   aws_codedeploy: codedeploy,
   aws_ec2: ec2,
+  aws_events: events,
   aws_iam: iam,
   aws_kms: kms,
   aws_lambda: lambda,
@@ -136,6 +138,13 @@ class Retries extends Stack {
       sameEnvironment: true,
     });
     for (const each of [orders, invoices, payments, legacy]) this.retry.attach(each, { records: each !== payments });
+    const targets = [{ bind: () => ({ arn: orders.functionArn }) }];
+    const placed = new events.Rule(this, 'Placed', { eventPattern: { source: ['shop'] }, targets });
+    this.retry.attachRule(placed, orders);
+    const eventSourceArn = `arn:aws:kinesis:${env.region}:${env.account}:stream/clicks`;
+    const startingPosition = lambda.StartingPosition.LATEST;
+    new lambda.EventSourceMapping(this, 'Clicks', { target: legacy, eventSourceArn, startingPosition });
+    this.retry.attachStream(legacy, eventSourceArn);
     this.retry.alarms({ actions: [new actions.SnsAction(pages)], ticketActions: [new actions.SnsAction(tickets)] });
     this.retry.dashboard();
     this.operator = new iam.Role(this, 'Operator', { assumedBy: new iam.AccountRootPrincipal() });

@@ -20,6 +20,7 @@ import { Attached } from './attached';
 import { AttachedQueue, Source } from './attached-queue';
 import { AttachedRule } from './attached-rule';
 import { AttachedSchedule } from './attached-schedule';
+import { streamsOf } from './attached-stream';
 import { Attachment } from './attachment';
 import { checkLength, jsonOf, ownPolicies, queueTargets } from './bindings';
 import { handlerCode } from './code';
@@ -228,8 +229,7 @@ export class AsyncRetry extends MetricMethods {
     attached?.check(this, faults);
     faults.throwIfAny(`AsyncRetry ${this.node.path} can't attach ${rule.node.path}`);
     if (attached === undefined || receiver === undefined) return;
-    const { encryptionKey } = this.props;
-    if (encryptionKey && this.attached.rules.length === 0) letServiceUse(this, encryptionKey, EVENT_BRIDGE);
+    this.letEventBridgeSend();
     attached.sendTo(this.queueFor(receiver, rule.node.path));
     this.attached.rules.push(attached);
   }
@@ -244,6 +244,28 @@ export class AsyncRetry extends MetricMethods {
     attached?.check(this, faults);
     faults.throwIfAny(`AsyncRetry ${this.node.path} can't attach ${schedule.node.path}`);
     if (attached && receiver) attached.sendTo(this.queueFor(receiver, schedule.node.path), this.senders);
+  }
+
+  /**
+   * Retries the batches of a Kinesis stream, a DynamoDB stream or a Kafka topic that an attached function could not
+   * process: they come back as events of this function, without the order of the stream. The function needs a mapping of
+   * the source, and the construct a bucket of records.
+   */
+  public attachStream(target: lambda.IFunction, eventSourceArn: string): void {
+    const wanted = new Target(target);
+    const { records } = this;
+    const attachment = this.attached.of(wanted).find((each) => each.target.isSame(wanted));
+    const streams = streamsOf(this, wanted, eventSourceArn);
+    const faults = new Faults();
+    if (attachment === undefined) faults.note('attach the function first, because its batches come back as its events');
+    if (records === undefined)
+      faults.note('set records to true, or recordBucket: no other destination gets what is in a batch');
+    if (streams.length === 0) faults.note('the function must have a mapping of it, got none');
+    for (const each of streams) each.check(this, attachment, faults);
+    faults.throwIfAny(`AsyncRetry ${this.node.path} can't attach a stream of ${wanted.path}`);
+    if (attachment === undefined || records === undefined) return;
+    this.letEventBridgeSend();
+    for (const each of streams) each.attach(attachment, records, this.senders);
   }
 
   /** The queue for the failed events of an attached function. Functions may share one. */
@@ -334,6 +356,15 @@ export class AsyncRetry extends MetricMethods {
       all.map((each) => each.name),
       others,
     );
+  }
+
+  /** Lets EventBridge use the key of the retry queues. */
+  private letEventBridgeSend(): void {
+    const { encryptionKey, recordBucket } = this.props;
+    // Without a bucket of the user's, nothing else needs it.
+    if (encryptionKey && !recordBucket && !this.called.has(EVENT_BRIDGE))
+      letServiceUse(this, encryptionKey, EVENT_BRIDGE);
+    this.called.add(EVENT_BRIDGE);
   }
 
   /** What a rule or a schedule delivers to, and the faults that were found in it. */

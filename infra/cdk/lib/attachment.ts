@@ -65,6 +65,19 @@ export class Attachment extends Construct {
     return [...others, ...target.forbiddenLoop];
   }
 
+  /** Sends success records to the retry queue, too: they say which records of a stream's batch have failed. */
+  public sendSuccesses(): void {
+    const { config, consumed } = this;
+    config.destinationConfig = { ...destinationsOf(config), onSuccess: { destination: consumed.queue.queueArn } };
+  }
+
+  /** Whether its success records go elsewhere. */
+  public get hasOtherSuccesses(): boolean {
+    const { onSuccess } = destinationsOf(this.config) as lambda.CfnEventInvokeConfig.DestinationConfigProperty;
+    const destination = (onSuccess as lambda.CfnEventInvokeConfig.OnSuccessProperty | undefined)?.destination;
+    return destination !== undefined && destination !== this.consumed.queue.queueArn;
+  }
+
   private allowSend(senders: Senders): IDependable[] {
     const { role } = this.target.base;
     if (role === undefined) {

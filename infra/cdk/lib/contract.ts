@@ -38,6 +38,8 @@ export const PRICES: { readonly [name: string]: { readonly dollars: number; read
 /** What failure records in a bucket need: the keys that they have, and what each party may do with them. */
 export const RECORDS: {
   readonly prefix: string;
+  /** What the keys of streams' records begin with, too: the id of their mapping follows. */
+  readonly prefix_with_streams: string;
   readonly event: string;
   readonly handler: { readonly [of: string]: string[] };
   readonly function: { readonly [of: string]: string[] };

@@ -16,6 +16,7 @@
  *     attached-queue.ts         the settings of an attached queue
  *     attached-rule.ts          a rule of EventBridge that could not deliver to one of its targets
  *     attached-schedule.ts      a schedule that could not deliver to its target
+ *     attached-stream.ts        a stream whose batches a function could not process
  *     receiver.ts               the target of a rule or a schedule
  *     queues.ts                 queues that only a few principals may use: the retry queue and the dead-letter queue
  *     retry-queues.ts           one retry queue for each target, or one for all functions, and one for redrives

@@ -1,8 +1,10 @@
 import {
   Annotations,
+  ArnFormat,
   aws_events as events,
   aws_iam as iam,
   aws_kms as kms,
+  aws_lambda as lambda,
   aws_s3 as s3,
   Duration,
   Fn,
@@ -49,6 +51,7 @@ export class Records extends Construct {
   public readonly bucket: s3.IBucket;
   private readonly own?: RecordBucket;
   private readonly notified = new Set<RetryQueue>();
+  private hasStreams = false;
   /** The key of a user's bucket. The key of the retry queues is granted with these. */
   private readonly key?: kms.IKey;
 
@@ -61,16 +64,16 @@ export class Records extends Construct {
       this.warn(
         'bucket',
         `${bucket.node.path}: let it send its events to EventBridge (eventBridgeEnabled), and keep the objects under ` +
-          `${RECORDS.prefix} for long enough, as docs/deploy/cdk-options.md says: neither can be seen from here`,
+          `${this.prefix} for long enough, as docs/deploy/cdk-options.md says: neither can be seen from here`,
       );
     } else {
-      this.bucket = this.own = new RecordBucket(this, 'Bucket', props);
+      this.bucket = this.own = new RecordBucket(this, 'Bucket', { ...props, prefix: this.prefix });
       this.own.allowRead(handler.roleArn);
       tagPart(scope, this.own, 'records');
     }
     handler.addEnvironment('RECORD_BUCKETS', this.bucket.bucketName);
     const { objects, versions, bucket: ofBucket, key } = RECORDS.handler;
-    handler.allow(bucket ? [...objects, ...versions] : objects, this.bucket.arnForObjects(`${RECORDS.prefix}*`));
+    handler.allow(bucket ? [...objects, ...versions] : objects, this.read);
     // With this permission, S3 says that an object is gone, and without it that access is denied. The condition s3:prefix
     // is one of lists only, and this is asked for a read, which names no prefix.
     handler.allow(ofBucket, this.bucket.bucketArn);
@@ -90,7 +93,28 @@ export class Records extends Construct {
       this.own.notify(queue, prefix);
       return;
     }
-    const rule = new events.CfnRule(this, `Rule-${ownId(queue)}`, {
+    queue.allowService(EVENT_BRIDGE, this.ruleFor(`Rule-${ownId(queue)}`, queue, prefix).attrArn);
+  }
+
+  /**
+   * Notifies a queue of the records of a stream's mapping. EventBridge does that for a bucket of ours as well: the keys
+   * have the mapping's id, so the mapping must exist first, and before that the bucket with its notifications.
+   */
+  public notifyOfStream({ ref, node }: lambda.CfnEventSourceMapping, queue: RetryQueue): void {
+    this.hasStreams = true;
+    this.own?.notifyEventBridge();
+    const id = `Stream-${ownId(node.scope ?? this)}`;
+    const rule = this.ruleFor(id, queue, `${RECORDS.prefix_with_streams}${ref}/`);
+    // S3 wants the queue's policy before the bucket, so the policy names the rule without a reference.
+    const stack = Stack.of(this);
+    rule.name = Fn.join('-', ['comeback', rule.node.addr.slice(-8), Fn.select(2, Fn.split('/', stack.stackId))]);
+    const arnFormat = ArnFormat.SLASH_RESOURCE_NAME;
+    const arn = stack.formatArn({ service: 'events', resource: 'rule', resourceName: rule.name, arnFormat });
+    queue.allowService(EVENT_BRIDGE, arn);
+  }
+
+  private ruleFor(id: string, queue: RetryQueue, prefix: string): events.CfnRule {
+    return new events.CfnRule(this, id, {
       description: 'Tells the retry queue of failure records in a bucket',
       eventPattern: {
         source: ['aws.s3'],
@@ -99,7 +123,16 @@ export class Records extends Construct {
       },
       targets: [{ id: 'RetryQueue', arn: queue.queueArn }],
     });
-    queue.allowService(EVENT_BRIDGE, rule.attrArn);
+  }
+
+  /** What the keys of all records begin with, including those of streams that are attached later. */
+  private get prefix(): string {
+    return Lazy.string({ produce: () => (this.hasStreams ? RECORDS.prefix_with_streams : RECORDS.prefix) });
+  }
+
+  /** The ARN of all records. */
+  private get read(): string {
+    return this.bucket.arnForObjects(`${this.prefix}*`);
   }
 
   /** Exempts the role of an attached function from the bucket's denial of puts. It needs the permission, too. */
@@ -132,7 +165,7 @@ export class Records extends Construct {
     return iam.Grant.addToPrincipal({
       grantee,
       actions: this.own ? objects : READ,
-      resourceArns: [this.bucket.arnForObjects(`${RECORDS.prefix}*`)],
+      resourceArns: [this.read],
     });
   }
 
@@ -154,8 +187,13 @@ class RecordBucket extends s3.Bucket {
   private readonly putters = new Set<string>();
   private readonly readers = new Set<string>();
   private readonly notices: s3.CfnBucket.QueueConfigurationProperty[] = [];
+  private eventBridge?: s3.CfnBucket.EventBridgeConfigurationProperty;
 
-  constructor(scope: Construct, id: string, { encryptionKey, days }: RecordsProps) {
+  constructor(
+    scope: Construct,
+    id: string,
+    { encryptionKey, days, prefix }: RecordsProps & { readonly prefix: string },
+  ) {
     const stack = Stack.of(scope);
     const ofStack = Fn.select(2, Fn.split('/', stack.stackId));
     const bucketName = Fn.join('-', ['comeback-records', scope.node.addr.slice(-8), ofStack]);
@@ -169,7 +207,7 @@ class RecordBucket extends s3.Bucket {
       enforceSSL: true,
       lifecycleRules: [
         {
-          prefix: RECORDS.prefix,
+          prefix,
           expiration: Duration.days(Lazy.number({ produce: days })),
           abortIncompleteMultipartUploadAfter: Duration.days(RECORDS.abort_days),
         },
@@ -179,7 +217,10 @@ class RecordBucket extends s3.Bucket {
     });
     this.knownArn = stack.formatArn({ service: 's3', region: '', account: '', resource: bucketName });
     (this.node.defaultChild as s3.CfnBucket).notificationConfiguration = Lazy.any({
-      produce: () => (this.notices.length > 0 ? { queueConfigurations: this.notices } : undefined),
+      produce: () =>
+        this.notices.length > 0
+          ? { queueConfigurations: this.notices, eventBridgeConfiguration: this.eventBridge }
+          : undefined,
     });
     // The list must not be empty, so the handler, which lacks the permission, replaces an empty one.
     this.denyAllBut(() => (this.putters.size > 0 ? this.putters : this.readers), RECORDS.function.objects);
@@ -203,6 +244,11 @@ class RecordBucket extends s3.Bucket {
     this.notices.push({ event: RECORDS.event, queue: queue.queueArn, filter });
     queue.allowService('s3.amazonaws.com', this.knownArn);
     this.node.addDependency(queue.closure);
+  }
+
+  /** Sends all events of the bucket to EventBridge, besides the notices. */
+  public notifyEventBridge(): void {
+    this.eventBridge = { eventBridgeEnabled: true };
   }
 
   private denyAllBut(allowed: () => Set<string>, actions: string[]): void {
