@@ -264,7 +264,7 @@ fn structured(text: &str) -> Option<Line> {
 fn decided(at: Timestamp, line: &Line) -> Option<Kind> {
     let mut what = step_kind(at, line);
     match &mut what {
-        StepKind::Waits { .. } | StepKind::Retried { .. } => {}
+        StepKind::Waits { .. } | StepKind::Retried { .. } | StepKind::Delivered { .. } => {}
         StepKind::GivenUp { reason } => {
             // No other line has the full id of an unreadable message.
             let why = line.why.as_ref().zip(line.message_id.as_ref());
@@ -272,6 +272,7 @@ fn decided(at: Timestamp, line: &Line) -> Option<Kind> {
         }
         StepKind::Failed { .. }
         | StepKind::NotRun { .. }
+        | StepKind::Undelivered { .. }
         | StepKind::Succeeded
         | StepKind::Dropped
         | StepKind::Trouble { .. } => return None,
@@ -493,6 +494,19 @@ pub mod tests {
             Kind::Trouble { event_id, .. } => format!("trouble {}", event_id.unwrap()),
         };
         kinds(entries).into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn the_run_that_a_delivery_starts_is_the_first_of_its_own_event() {
+        let invoke = json!({
+            "decision": "invoke", "attempt": 1, "lateness_ms": 1, "retry_request_id": "r2",
+            "source_arn": "arn:aws:events:us-east-1:1:rule/links",
+        });
+        let run = [accepts(0.0, "r2", HANDLER), starts(0.1, "r2", "r2", 0)];
+        let delivered = [decides(0.2, "r0", invoke)];
+        let own = ["accepted r2 0", "started r2 0"];
+        assert_eq!(told(&[&run[..], &delivered].concat()), [&own[..], &["decided r0"]].concat());
+        assert_eq!(told(&[&delivered[..], &run].concat()), [&["decided r0"], &own[..]].concat());
     }
 
     #[test]

@@ -96,9 +96,16 @@ impl<T> EventsOfRuns<T> {
             next => (run, next.map_or(1, |next| next.saturating_sub(1).max(1))),
         });
         let started = line.retry_request_id.as_deref().zip(line.attempt);
+        // An event ends when it is delivered. The run that this starts is the first of an event of its own.
+        let is_delivered = line.source_arn.is_some();
+        let started = started.map(|(run, attempt)| match is_delivered {
+            true => (run, Arc::from(run), 0),
+            false => (run, Arc::clone(&event_id), attempt),
+        });
+        let failed = failed.map(|(run, attempt)| (run, Arc::clone(&event_id), attempt));
         let mut awaited = Vec::new();
-        for (run, attempt) in failed.into_iter().chain(started) {
-            let of = Of { event_id: Arc::clone(&event_id), attempt };
+        for (run, event_id, attempt) in failed.into_iter().chain(started) {
+            let of = Of { event_id, attempt };
             let run: Arc<str> = run.into();
             let is_awaited = self.is_awaited(&run);
             let waiting = self.know(&run, of.clone());

@@ -55,6 +55,14 @@ pub enum StepKind {
     },
     /// Lambda did not run the function, and says why, such as `ZeroReservedConcurrency`.
     NotRun { condition: String },
+    /// A rule or a schedule could not deliver the event, so its target never had it.
+    Undelivered {
+        /// The ARN of the rule or the schedule.
+        #[schemars(with = "untrusted::Text")]
+        source: String,
+        #[schemars(with = "Option<untrusted::Text>")]
+        error_type: Option<String>,
+    },
     /// The function succeeded. Only the local cloud reports this.
     Succeeded,
     /// It waits until it comes back, which is later than its due time if it is held back. `again` is the number of
@@ -62,6 +70,14 @@ pub enum StepKind {
     Waits { due_at: Option<Timestamp>, until: Timestamp, again: u32 },
     /// It was invoked again, this long after its due time.
     Retried {
+        late_ms: u64,
+        /// The request id of the run that this has started, if Lambda's answer named it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "untrusted::Id")]
+        retry_request_id: Option<String>,
+    },
+    /// Its target has accepted it, this long after it was due. What the target makes of it is another event's life.
+    Delivered {
         late_ms: u64,
         /// The request id of the run that this has started, if Lambda's answer named it.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,9 +100,31 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// Whether a run failed, or Lambda did not make it. Either way the handler is told.
+    /// Whether a run failed or was not made, or the event was not delivered. Each time, the handler is told.
     pub fn is_failure(&self) -> bool {
-        matches!(self, Self::Failed { .. } | Self::NotRun { .. })
+        matches!(self, Self::Failed { .. } | Self::NotRun { .. } | Self::Undelivered { .. })
+    }
+
+    /// Whether the target has accepted the event.
+    fn is_accepted(&self) -> bool {
+        matches!(self, Self::Retried { .. } | Self::Delivered { .. })
+    }
+
+    /// The error of a failure, if it has a type.
+    pub fn error_type(&self) -> Option<&str> {
+        match self {
+            Self::Failed { error_type, .. } | Self::Undelivered { error_type, .. } => {
+                error_type.as_deref()
+            }
+            Self::NotRun { .. }
+            | Self::Succeeded
+            | Self::Waits { .. }
+            | Self::Retried { .. }
+            | Self::Delivered { .. }
+            | Self::GivenUp { .. }
+            | Self::Dropped
+            | Self::Trouble { .. } => None,
+        }
     }
 }
 
@@ -110,6 +148,8 @@ pub enum Next {
     Retried,
     /// The event succeeded. Only the local cloud reports this.
     Succeeded,
+    /// The target that had missed the event has accepted it.
+    Delivered,
     /// The event is a dead letter.
     GivenUp { reason: String },
     /// The log has no decision about the event.
@@ -189,9 +229,11 @@ pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
         what,
     };
     if !steps.iter().any(|step| step.request_id == request_id) {
-        let failed = match line.condition {
-            Some(condition) => StepKind::NotRun { condition },
-            None => StepKind::Failed { error_type: line.error_type, error_message: None },
+        let error_type = line.error_type;
+        let failed = match (line.source_arn, line.condition) {
+            (Some(source), _) => StepKind::Undelivered { source, error_type },
+            (None, Some(condition)) => StepKind::NotRun { condition },
+            (None, None) => StepKind::Failed { error_type, error_message: None },
         };
         steps.push(step(None, failed));
     }
@@ -206,18 +248,18 @@ pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
         return;
     }
     let is_own = |it: &&Step| it.request_id == request_id;
-    let is_retry = |what: &StepKind| matches!(what, StepKind::Retried { .. });
     // Two invocations may have the same message. A wait that one logs after the other's retry is over, unless the event
     // starts over.
     let is_end = |it: &Step| matches!(it.what, StepKind::GivenUp { .. });
     let round = steps.iter().rposition(is_end).map_or(0, |end| end + 1);
     if matches!(what, StepKind::Waits { .. })
-        && steps[round..].iter().any(|it| is_own(&it) && is_retry(&it.what))
+        && steps[round..].iter().any(|it| is_own(&it) && it.what.is_accepted())
     {
         return;
     }
     // A retry may fail before the handler has logged it. Its line belongs to the failure before.
-    let is_first = is_retry(&what) && !steps.iter().filter(is_own).any(|it| is_retry(&it.what));
+    let is_first =
+        what.is_accepted() && !steps.iter().filter(is_own).any(|it| it.what.is_accepted());
     let after_own = steps.iter().rposition(|it| is_first && is_own(&it)).map(|last| last + 1);
     steps.insert(after_own.unwrap_or(steps.len()), step(line.policy, what));
 }
@@ -235,7 +277,11 @@ pub(crate) fn step_kind(at: Timestamp, line: &Line) -> StepKind {
             again: 0,
         },
         (Some(decision::INVOKE), _, Some(late_ms), _) => {
-            StepKind::Retried { late_ms, retry_request_id: line.retry_request_id.clone() }
+            let retry_request_id = line.retry_request_id.clone();
+            match line.source_arn {
+                Some(_) => StepKind::Delivered { late_ms, retry_request_id },
+                None => StepKind::Retried { late_ms, retry_request_id },
+            }
         }
         (Some(decision::DEAD_LETTER), _, _, Some(reason)) if !is_trouble => {
             StepKind::GivenUp { reason: reason.clone() }
@@ -261,8 +307,10 @@ pub(crate) fn next(steps: &[Step]) -> Next {
         StepKind::Retried { .. } => Some(Next::Retried),
         StepKind::GivenUp { reason } => Some(Next::GivenUp { reason: reason.clone() }),
         StepKind::Succeeded => Some(Next::Succeeded),
+        StepKind::Delivered { .. } => Some(Next::Delivered),
         StepKind::Failed { .. }
         | StepKind::NotRun { .. }
+        | StepKind::Undelivered { .. }
         | StepKind::Dropped
         | StepKind::Trouble { .. } => None,
     });
@@ -337,6 +385,37 @@ pub(crate) mod tests {
         assert_eq!(steps_and_next(&lines[..1]).1, Next::Retried);
         assert_eq!(steps_and_next(&lines[1..3]).1, Next::Waits { until: at(5) });
         assert_eq!(steps_and_next(&lines[7..]).1, Next::Unknown);
+    }
+
+    pub(crate) const RULE: &str = "arn:aws:events:us-east-1:1:rule/links";
+
+    /// The lines about an event that a rule could not deliver, until it is delivered in the run `second`, and that
+    /// about the failure of this run.
+    pub(crate) fn delivered() -> [String; 4] {
+        let line = |second, rest: &str| {
+            line(second, "first", "first", &format!(r#"{rest},"source_arn":"{RULE}""#))
+        };
+        let accepted = format!(r#"{RETRIED},"retry_request_id":"second""#);
+        let failed = self::line(6, "second", "second", WAIT);
+        [line(1, WAIT), line(3, WAIT), line(5, &accepted), failed]
+    }
+
+    #[test]
+    fn an_event_that_was_never_delivered_ends_when_its_target_accepts_it() {
+        let lines = delivered();
+        let (steps, next) = steps_and_next(&lines);
+        let [source, error_type] = [RULE, "Down"].map(str::to_owned);
+        let due_at = time::parse("2026-05-01T12:00:09.500Z");
+        let retry_request_id = Some("second".to_owned());
+        let expected = [
+            (1, StepKind::Undelivered { source, error_type: Some(error_type) }),
+            (1, StepKind::Waits { due_at, until: at(5), again: 1 }),
+            (5, StepKind::Delivered { late_ms: 12, retry_request_id }),
+        ];
+        assert_eq!((&steps[..], next), (&expected[..], Next::Delivered));
+        let ids: Vec<_> = lives(lines.iter().map(String::as_str)).into_iter().collect();
+        let ids: Vec<_> = ids.iter().map(|life| (&*life.event_id, &life.steps[0].what)).collect();
+        let [_, ("second", StepKind::Failed { .. })] = &ids[..] else { panic!("{ids:?}") };
     }
 
     #[test]

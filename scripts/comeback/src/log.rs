@@ -149,6 +149,11 @@ impl Log {
             (StepKind::Retried { late_ms, .. }, Some(attempt)) => {
                 self.reinvoked(at, event_id, attempt, Some((*late_ms).into()))
             }
+            (StepKind::Delivered { late_ms, .. }, _) => {
+                self.due.remove(event_id);
+                let words = format!("was delivered, {late_ms} ms after it was due");
+                entry(at, HANDLER, event_id, Style::Good, &words)
+            }
             (StepKind::GivenUp { reason }, _) => {
                 self.due.remove(event_id);
                 entry(at, HANDLER, event_id, Style::GivenUp, &format!("is given up: {reason}"))
@@ -157,6 +162,7 @@ impl Log {
                 StepKind::Retried { .. }
                 | StepKind::Failed { .. }
                 | StepKind::NotRun { .. }
+                | StepKind::Undelivered { .. }
                 | StepKind::Succeeded
                 | StepKind::Dropped
                 | StepKind::Trouble { .. },

@@ -28,14 +28,15 @@ macro_rules! with_log_fields {
             target: T, "the ARN of the function, as in the failure record";
             request_id: T, "the request id of the run that failed";
             event_id: T, "the request id of the first run: the same in all lines about an event. Without an envelope a line has none while it is not known which event the failure continues";
-            retry_request_id: T, "the request id of the run that this retry has started: that run belongs to the event, too";
+            retry_request_id: T, "the request id of the run that this retry has started: that run belongs to the event, too, unless the line has a `source_arn`";
             trace: T, "the event's X-Ray trace header";
             attempt: u32, "the next attempt, counted from 1";
             due_time: T, "when that attempt is due";
             delay_seconds: f64, "how long this wait lasts. A long wait takes several";
             lateness_ms: u64, "how long after its due time a retry was accepted";
             age_seconds: u64, "the time since the first failure";
-            error_type: T, "the type of the function's error";
+            error_type: T, "the type of the function's error, or why the event could not be delivered";
+            source_arn: T, "the rule or the schedule that could not deliver the event. The event ends when its target accepts it";
             condition: T, "why Lambda has not run the function: `ZeroReservedConcurrency`, with a reserved concurrency of 0";
             policy: T, "the policy that decides, if it is that of an error: its type in `ERRORS` and the function, such as `RateLimited* of orders`";
             record: T, "where the failure record lies, if it is in a bucket";

@@ -49,6 +49,7 @@ fn write_about(item: &Item<'_>, level: Level, message: &str, line: Line<'_>) {
         due_time: due_time.as_deref(),
         record: record.as_deref().map(beginning),
         error_type: failure.and_then(|it| it.error.error_type.as_deref()).map(beginning),
+        source_arn: failure.and_then(|it| it.undelivered_by.as_deref()).map(beginning),
         condition: failure
             .filter(|it| it.condition == Condition::Paused)
             .map(|_| Condition::PAUSED),
@@ -97,7 +98,11 @@ pub(crate) fn ended(item: &Item<'_>, outcome: &Outcome) {
             let lateness_ms = Some(u64::try_from(lateness.as_millis()).unwrap_or(u64::MAX));
             let retry_request_id = run.as_deref().map(beginning);
             let line = Line { lateness_ms, retry_request_id, ..decided(decision::INVOKE) };
-            let message = if is_of_queue(item) { "sent back to its queue" } else { "invoked" };
+            let message = match item.failure() {
+                Some(failure) if failure.is_undelivered() => "delivered",
+                _ if is_of_queue(item) => "sent back to its queue",
+                _ => "invoked",
+            };
             write_about(item, Level::INFO, message, line);
         }
         Outcome::Waits { delay } => write_about(item, Level::INFO, "waits", waits(delay)),

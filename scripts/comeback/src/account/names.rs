@@ -50,6 +50,11 @@ pub fn target_name(arn: &str) -> Cow<'_, str> {
     Cow::Borrowed(name.strip_suffix(":$LATEST").unwrap_or(name))
 }
 
+/// What could not deliver an event, by its ARN, for a person: `rule links`, or `schedule default/nightly`.
+pub fn source_name(arn: &str) -> String {
+    last(arn).replacen('/', " ", 1)
+}
+
 /// The name of a function, without a qualifier, from all that Lambda takes for one: the name, a part of the ARN or the
 /// ARN, each also with a version or an alias.
 pub fn function_name(target: &str) -> &str {

@@ -165,6 +165,8 @@ impl History {
             }
             StepKind::Failed { .. }
             | StepKind::NotRun { .. }
+            | StepKind::Undelivered { .. }
+            | StepKind::Delivered { .. }
             | StepKind::Succeeded
             | StepKind::Dropped
             | StepKind::Trouble { .. } => {}

@@ -16,6 +16,10 @@ pub struct Attempted {
     pub error: Option<(Option<String>, Option<String>)>,
     /// Why Lambda did not run it. With a reserved concurrency of 0 the same attempt is made again.
     pub not_run: Option<String>,
+    /// The ARN of the rule or the schedule that could not deliver the event. This was no run.
+    pub undelivered_by: Option<String>,
+    /// Whether the target has accepted an event that it had missed, which ends the event. How it ran is not known.
+    pub is_delivered: bool,
     pub wait: Option<Wait>,
     pub given_up: Option<(Timestamp, String)>,
     /// Faults that the handler had, and duplicates.
@@ -67,6 +71,12 @@ pub fn attempts(began: Timestamp, steps: &[Step]) -> Vec<Attempted> {
                 last.not_run = Some(condition.clone());
                 last.request_id = Some(step.request_id.clone());
             }
+            StepKind::Undelivered { source, error_type } => {
+                last.end(step.at);
+                last.undelivered_by = Some(source.clone());
+                last.error = Some((error_type.clone(), None));
+                last.request_id = Some(step.request_id.clone());
+            }
             StepKind::Succeeded => {
                 last.end(step.at);
                 last.request_id = Some(step.request_id.clone());
@@ -75,16 +85,20 @@ pub fn attempts(began: Timestamp, steps: &[Step]) -> Vec<Attempted> {
                 let from = last.wait.map_or(step.at, |wait| wait.from);
                 last.wait = Some(Wait { from, due_at: *due_at, until: *until, again: *again });
             }
-            StepKind::Retried { late_ms, retry_request_id } => {
+            StepKind::Retried { late_ms, retry_request_id }
+            | StepKind::Delivered { late_ms, retry_request_id } => {
                 // It was due when the handler read it, or the log has no line about its wait.
                 let from = last.ended.unwrap_or(last.began);
                 let wait = Wait { from, due_at: None, until: step.at, again: 0 };
                 last.wait = Some(Wait { until: step.at, ..last.wait.unwrap_or(wait) });
                 let next = last.attempt + 1;
                 let (late_ms, request_id) = (Some(*late_ms), retry_request_id.clone());
+                let is_delivered = matches!(step.what, StepKind::Delivered { .. });
                 all.push(Attempted {
                     late_ms,
                     request_id,
+                    is_delivered,
+                    ended: is_delivered.then_some(step.at),
                     ..begun(step.attempt.unwrap_or(next), step.at)
                 });
             }

@@ -12,7 +12,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    account::{function::Function, names::target_name},
+    account::{
+        function::Function,
+        names::{source_name, target_name},
+    },
     aws::Aws,
     failure::Failure,
     life::{Life, Next, NoLife, Step, StepKind, event_ids, life, refusal},
@@ -210,6 +213,10 @@ fn report(life: &Life, now: Timestamp) -> Vec<Line> {
             (Style::Good, text.to_owned())
         }
         Next::Succeeded => (Style::Good, "it has succeeded".to_owned()),
+        Next::Delivered => {
+            let text = "delivered: it is done. A failure of its target is an event of its own";
+            (Style::Good, text.to_owned())
+        }
         Next::GivenUp { reason } => (
             Style::GivenUp,
             format!("given up: {reason}. See comeback dead show {}", life.event_id),
@@ -239,6 +246,11 @@ fn step_line(line: Line, step: &Step) -> Line {
         StepKind::NotRun { condition } => {
             line.and(Style::Busy, "not run ").and(Style::Plain, refusal(condition))
         }
+        StepKind::Undelivered { source, error_type } => {
+            let error = error_type.as_deref().unwrap_or("no error code");
+            let text = format!("by {}: {error}", source_name(source));
+            line.and(Style::Bad, "never delivered ").and(Style::Plain, text)
+        }
         StepKind::Succeeded => line.and(Style::Good, "succeeded"),
         StepKind::Waits { due_at, until, again } => {
             let wait = span(between(step.at, *until).as_secs_f64());
@@ -262,6 +274,13 @@ fn step_line(line: Line, step: &Step) -> Line {
             let text = format!("{}, {late} late", attempt.unwrap_or_default());
             line.and(Style::Good, "retried ").and(Style::Plain, text)
         }
+        StepKind::Delivered { late_ms, retry_request_id } => {
+            #[allow(clippy::cast_precision_loss, reason = "for people")]
+            let late = span(*late_ms as f64 / 1000.0);
+            let run = retry_request_id.as_ref().map(|id| format!(", as request {id}"));
+            let text = format!("{late} late{}", run.unwrap_or_default());
+            line.and(Style::Good, "delivered ").and(Style::Plain, text)
+        }
         StepKind::GivenUp { reason } => {
             let reason = format!("{reason}{}", by(step.policy.as_deref()));
             line.and(Style::GivenUp, "given up ").and(Style::Plain, reason)
@@ -280,7 +299,7 @@ fn step_line(line: Line, step: &Step) -> Line {
 mod tests {
     use super::*;
     use crate::{
-        life::tests::at,
+        life::tests::{at, delivered},
         operate::waiting::rules::stand_in::{event, second},
         paint::tests::texts,
     };
@@ -348,6 +367,20 @@ mod tests {
         refused.steps[0].what = StepKind::NotRun { condition };
         let expected = "  2026-05-01T12:00:01.000Z  +0 s       not run Lambda refused it: its function's reserved concurrency is 0";
         assert_eq!(texts(&report(&refused, at(20)))[1], expected);
+    }
+
+    #[test]
+    fn an_event_that_was_never_delivered_is_shown_with_its_rule_until_it_is_accepted() {
+        let lines = delivered();
+        let life = crate::life::life("first", lines.iter().map(String::as_str)).unwrap();
+        let expected = [
+            "event first of orders",
+            "  2026-05-01T12:00:01.000Z  +0 s       never delivered by rule links: Down",
+            "  2026-05-01T12:00:01.000Z  +0 s       waits   for 4 s, attempt 1 is due at 2026-05-01T12:00:09.500Z; came back 1 time",
+            "  2026-05-01T12:00:05.000Z  +4 s       delivered 12 ms late, as request second",
+            "  now: delivered: it is done. A failure of its target is an event of its own",
+        ];
+        assert_eq!(texts(&report(&life, at(20))), expected);
     }
 
     #[test]

@@ -10,11 +10,11 @@ use crate::{
     world::{TARGET, World, handle, key_of, message, outcomes, start, waiting},
 };
 
-const RULE: &str = "arn:aws:events:us-east-1:123456789012:rule/links";
-const IMPORTS: &str = "arn:aws:sqs:us-east-1:123456789012:imports";
+pub const RULE: &str = "arn:aws:events:us-east-1:123456789012:rule/links";
+pub const IMPORTS: &str = "arn:aws:sqs:us-east-1:123456789012:imports";
 
 /// A rule's event that could not be delivered to this target, sent this many seconds ago.
-fn undelivered(id: &str, target: &str, seconds_ago: i64) -> SqsMessage {
+pub fn undelivered(id: &str, target: &str, seconds_ago: i64) -> SqsMessage {
     let mut message = message(id, &format!(r#""payload of {id}""#));
     let sent_at = start().timestamp_millis() - 1000 * seconds_ago;
     message.attributes.insert("SentTimestamp".to_owned(), sent_at.to_string());

@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use wire::Refusal;
 
 use crate::{
+    deliveries::{IMPORTS, RULE, undelivered},
     lineage::{begin, call, of_run, transparent},
+    queues::bound,
     services::{Answer, denied, refused, throttled},
-    world::{World, due, failed, handle_within, poison, start, waiting},
+    world::{TARGET, World, due, failed, handle_within, poison, start, waiting},
 };
 
 thread_local! {
@@ -177,6 +179,27 @@ fn a_durable_function_s_execution_has_the_same_name_however_often_its_attempt_is
         handle_within(10, &world, vec![due("twice")]);
     }
     assert_eq!(names(&world), ["request-of-twice-1", "request-of-twice-1"]);
+}
+
+#[test]
+fn each_line_about_an_event_that_was_not_delivered_names_what_could_not_deliver_it() {
+    let records = vec![
+        undelivered("early", TARGET, 0),
+        undelivered("function", TARGET, 60),
+        undelivered("queue", IMPORTS, 60),
+        due("failed"),
+    ];
+    handle_within(10, &bound(World::new(&[])), records);
+    for (id, message, source) in [
+        ("early", "waits", json!(RULE)),
+        ("function", "delivered", json!(RULE)),
+        ("queue", "delivered", json!(RULE)),
+        ("failed", "invoked", json!(null)),
+    ] {
+        let about: Vec<_> = lines().into_iter().filter(|it| it["message_id"] == id).collect();
+        let [line] = &about[..] else { panic!("{about:?}") };
+        assert_eq!((&line["message"], &line["source_arn"]), (&json!(message), &source), "{id}");
+    }
 }
 
 #[test]

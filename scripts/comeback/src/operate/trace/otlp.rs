@@ -31,7 +31,7 @@ fn spans(life: &Life, function: &str, now: Timestamp) -> Vec<Value> {
     let trace_id = trace_id(&life.event_id);
     let end = match &life.next {
         Next::Waits { .. } | Next::Unknown => now,
-        Next::Retried | Next::Succeeded | Next::GivenUp { .. } => {
+        Next::Retried | Next::Succeeded | Next::Delivered | Next::GivenUp { .. } => {
             life.steps.last().map_or(now, |step| step.at)
         }
     };
@@ -78,6 +78,9 @@ fn spans(life: &Life, function: &str, now: Timestamp) -> Vec<Value> {
         }
         if let Some(condition) = &it.not_run {
             attributes.push(attribute("comeback.not_run", condition));
+        }
+        if let Some(source) = &it.undelivered_by {
+            attributes.push(attribute("comeback.undelivered_by", source));
         }
         let nth = add(act, kind, it.began, it.ended.unwrap_or(it.began), attributes);
         failed.extend(it.error.map(|(error_type, _)| (nth, error_type.unwrap_or_default())));

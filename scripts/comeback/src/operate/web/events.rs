@@ -267,7 +267,7 @@ pub fn id_of(step: &str) -> String {
 fn marks(event: &Event) -> Markup {
     let (failed, refused) = (event.failures(), event.refusals());
     let end = match event.state() {
-        State::Succeeded => Some(("good", "✓")),
+        State::Succeeded | State::Delivered => Some(("good", "✓")),
         State::GivenUp => Some(("bad", "■")),
         State::AtLambda | State::Running | State::Retried => Some(("busy", "↻")),
         State::Queued | State::Waiting | State::Unknown => None,
@@ -293,6 +293,7 @@ pub fn next(seen: &Seen, event: &Event, now: Timestamp) -> Markup {
         }
         State::Running => html! { "runs now" },
         State::Queued if event.not_run().is_some() => html! { "not run, queued for a retry" },
+        State::Queued if event.undelivered_by().is_some() => html! { "not delivered, queued" },
         State::Queued => html! { "failed, queued for a retry" },
         State::Waiting if seen.is_paused(&event.function) => {
             html! { "attempt " (attempt) " after the pause" }
@@ -306,7 +307,7 @@ pub fn next(seen: &Seen, event: &Event, now: Timestamp) -> Markup {
             }
         }
         State::Retried => html! { "runs, or has succeeded" },
-        State::Succeeded => html! { "done" },
+        State::Succeeded | State::Delivered => html! { "done" },
         State::GivenUp => {
             let Next::GivenUp { reason } = event.next() else { return html! {} };
             html! { "dead letter: " (Untrusted(&reason)) }

@@ -70,7 +70,7 @@ pub fn state(state: State) -> Markup {
     let class = match state {
         State::AtLambda | State::Running | State::Retried => "busy",
         State::Waiting | State::Queued => "waits",
-        State::Succeeded => "good",
+        State::Succeeded | State::Delivered => "good",
         State::GivenUp => "bad",
         State::Unknown => "faint",
     };

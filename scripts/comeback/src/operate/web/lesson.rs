@@ -198,6 +198,7 @@ fn progress(seen: &Seen, target: &str, began: Timestamp) -> (usize, usize) {
     let page = seen.events.page(&all, None, usize::MAX);
     let states = page.events.iter().filter(|event| event.began >= began).map(|it| it.state());
     let given_up = states.clone().filter(|state| *state == State::GivenUp).count();
-    let open = states.filter(|it| !matches!(it, State::Succeeded | State::GivenUp)).count();
+    let is_over = |it: &State| matches!(it, State::Succeeded | State::Delivered | State::GivenUp);
+    let open = states.filter(|it| !is_over(it)).count();
     (open, given_up)
 }

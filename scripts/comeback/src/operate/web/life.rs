@@ -19,7 +19,7 @@ use super::{
 };
 
 use crate::{
-    account::names::is_queue,
+    account::names::{is_queue, source_name},
     aws::connect::Connection,
     life::{Next, refusal},
     operate::{
@@ -55,10 +55,12 @@ pub fn heading(seen: &Seen, id: &str, now: Timestamp) -> Markup {
             State::Running if attempt == 0 => "runs",
             State::Running => { "attempt " (attempt) " runs" },
             State::Queued if event.not_run().is_some() => "not run, queued for a retry",
+            State::Queued if event.undelivered_by().is_some() => "not delivered, queued",
             State::Queued => "failed, queued for a retry",
             State::Retried => { "attempt " (attempt) " was made" },
             State::Succeeded if attempt == 0 => "succeeded in the first run",
             State::Succeeded => { "succeeded in attempt " (attempt) },
+            State::Delivered => "delivered",
             State::GivenUp => { "given up after " (counted(attempt.saturating_sub(1) as u64, "attempt")) },
             State::Unknown => "no result is known",
         }
@@ -112,7 +114,7 @@ pub fn life(
                     "See its dead letter"
                 }
             },
-            State::AtLambda | State::Running | State::Queued | State::Retried | State::Succeeded | State::Unknown => {}
+            State::AtLambda | State::Running | State::Queued | State::Retried | State::Succeeded | State::Delivered | State::Unknown => {}
         }
         (obstacle(event, now))
         (refused(seen, event, connection, now))
@@ -193,7 +195,7 @@ fn waterfall(
     let all = attempts(event.began, &event.steps);
     let is_over = matches!(
         event.state(),
-        State::Succeeded | State::GivenUp | State::Retried | State::Unknown
+        State::Succeeded | State::Delivered | State::GivenUp | State::Retried | State::Unknown
     );
     let ends = all.iter().flat_map(|it| {
         let given_up = it.given_up.as_ref().map(|(at, _)| *at);
@@ -229,7 +231,11 @@ fn waterfall(
                 } }
             }
             @for (nth, it) in all.iter().enumerate().skip(hidden) {
-                @let label = if it.attempt == 0 { "first run".to_owned() } else { format!("attempt {}", it.attempt) };
+                @let label = match it.attempt {
+                    0 if it.undelivered_by.is_some() => "not delivered".to_owned(),
+                    0 => "first run".to_owned(),
+                    attempt => format!("attempt {attempt}"),
+                };
                 @let is_last = nth + 1 == all.len();
                 li id=(format!("run-{nth}")) {
                     a href=(format!("?{}#panel", params.with("run", &nth.to_string()).with("payload", "")))
@@ -324,6 +330,7 @@ fn result(seen: &Seen, event: &Event, it: &Attempted, is_last: bool, now: Timest
             let error_type = error_type.as_deref().unwrap_or("failed");
             html! { span.bad { "✗ " (Untrusted(&shortened(error_type, ERROR_MAX))) } }
         }
+        (None, None) if it.is_delivered => return html! { span.good { "✓ delivered" } },
         (None, None) => return html! { span.good { "✓ " (took) } },
     };
     html! {
@@ -352,6 +359,7 @@ fn tip(event: &Event, it: &Attempted, policy: Option<&Policy>) -> Markup {
             @if let Some(ended) = it.ended { ", ended " (after(ended)) }
         }
         @if let Some(condition) = &it.not_run { p { strong { (Untrusted(&refusal(condition))) } } }
+        @if let Some(source) = &it.undelivered_by { p { strong { "never delivered by " (Untrusted(&source_name(source))) } } }
         @if let Some((error_type, message)) = &it.error {
             p { strong { (Untrusted(error_type.as_deref().unwrap_or("no error type"))) }
                 @if let Some(message) = message { br; q { (Untrusted(message)) } } }

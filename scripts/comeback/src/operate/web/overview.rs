@@ -142,10 +142,10 @@ fn band(seen: &Seen, rows: &[Row], is_local: bool, now: Timestamp) -> Markup {
                     small { "run, or have succeeded" }
                 }
             }
-            @if is_local {
+            @if is_local || all.back() > 0 {
                 li.plus {
                     (number(all.back())) "back"
-                    small { "succeeded after all" }
+                    small { @if is_local { "succeeded after all" } @else { "delivered after all" } }
                 }
             }
             li.plus {

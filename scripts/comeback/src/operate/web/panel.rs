@@ -149,13 +149,25 @@ pub fn panel(live: &Live, id: &str, runs: &Result<Runs, Failure>, params: &Param
     let is_letter = seen.events.get(id).is_some_and(|event| event.state() == State::GivenUp);
     html! {
         section.card #panel aria-labelledby="panel-title" {
-            h2 #panel-title { @if it.attempt == 0 { "The first run" } @else { "Attempt " (it.attempt) } }
+            h2 #panel-title {
+                @if it.undelivered_by.is_some() { "The event" }
+                @else if it.attempt == 0 { "The first run" }
+                @else { "Attempt " (it.attempt) }
+            }
+            @if let Some(source) = &it.undelivered_by {
+                p { "It was never delivered by " code { (Untrusted(source)) } "." }
+            }
             @if let Some(condition) = &it.not_run {
                 p { strong { "Not run. " } (Untrusted(&refusal(condition))) "." }
             } @else { @match (&it.error, it.ended) {
                 (Some((error_type, message)), _) => {
                     p { strong.bad { (Untrusted(error_type.as_deref().unwrap_or("no error type"))) } }
                     @if let Some(message) = message { p { q { (Untrusted(message)) } } }
+                },
+                (None, Some(_)) if it.is_delivered => p {
+                    strong.good { "delivered" }
+                    @if let Some(run) = &it.request_id { ", as request " code { (Untrusted(run)) } }
+                    ". A failure of its target is an event of its own."
                 },
                 (None, Some(_)) => p { strong.good { "succeeded" } },
                 (None, None) => p.faint { "It has not ended yet, as far as is known." },

@@ -14,7 +14,7 @@ use super::held::Held;
 use crate::{
     account::names::target_name,
     filter::{FailureFilter, any},
-    life::{Life, Next, StepKind},
+    life::{Life, Next},
     typed::{NONE, not_empty},
     untrusted,
 };
@@ -27,11 +27,7 @@ pub fn of_life(life: Life) -> Option<Entry> {
     let Next::Waits { until } = life.next else { return None };
     let first = life.steps.first()?;
     let last = life.steps.iter().rfind(|step| step.what.is_failure())?;
-    let error_type = if let StepKind::Failed { error_type, .. } = &last.what {
-        error_type.clone()
-    } else {
-        None
-    };
+    let error_type = last.what.error_type().map(str::to_owned);
     Some(Entry {
         // The log has no payload, so this is not the key of its item.
         key: Key { id: life.function.clone()?, run: last.request_id.clone() },

@@ -20,19 +20,22 @@ pub enum State {
     /// The event was retried, and the result is not known.
     Retried,
     Succeeded,
+    /// It was not delivered at first, and its target has accepted it since.
+    Delivered,
     GivenUp,
     /// No result of the run has been reported.
     Unknown,
 }
 
 impl State {
-    pub const ALL: [(Self, &str); 8] = [
+    pub const ALL: [(Self, &str); 9] = [
         (Self::AtLambda, "queued at Lambda"),
         (Self::Running, "running"),
         (Self::Queued, "failed"),
         (Self::Waiting, "waiting"),
         (Self::Retried, "retried"),
         (Self::Succeeded, "succeeded"),
+        (Self::Delivered, "delivered"),
         (Self::GivenUp, "given up"),
         (Self::Unknown, "unknown"),
     ];
@@ -77,6 +80,7 @@ impl Event {
             Next::Waits { .. } => State::Waiting,
             Next::Retried => State::Retried,
             Next::Succeeded => State::Succeeded,
+            Next::Delivered => State::Delivered,
             Next::GivenUp { .. } => State::GivenUp,
             Next::Unknown => State::Unknown,
         }
@@ -102,8 +106,10 @@ impl Event {
         let is_handled = |step: &&Step| match step.what {
             StepKind::Failed { .. }
             | StepKind::NotRun { .. }
+            | StepKind::Undelivered { .. }
             | StepKind::Succeeded
             | StepKind::Retried { .. }
+            | StepKind::Delivered { .. }
             | StepKind::GivenUp { .. } => true,
             StepKind::Waits { .. } | StepKind::Dropped | StepKind::Trouble { .. } => false,
         };
@@ -114,9 +120,11 @@ impl Event {
             }
             StepKind::Failed { .. }
             | StepKind::NotRun { .. }
+            | StepKind::Undelivered { .. }
             | StepKind::Succeeded
             | StepKind::Waits { .. }
             | StepKind::Retried { .. }
+            | StepKind::Delivered { .. }
             | StepKind::GivenUp { .. }
             | StepKind::Dropped
             | StepKind::Trouble { .. } => None,
@@ -138,8 +146,15 @@ impl Event {
             Some(StepKind::Failed { error_type, error_message }) => {
                 (error_type.as_deref(), error_message.as_deref())
             }
-            _ => (None, None),
+            Some(what) => (what.error_type(), None),
+            None => (None, None),
         }
+    }
+
+    /// The ARN of the rule or the schedule that could not deliver it.
+    pub fn undelivered_by(&self) -> Option<&str> {
+        let StepKind::Undelivered { source, .. } = &self.last_failure()?.what else { return None };
+        Some(source)
     }
 
     /// Why Lambda did not run it, if that is the last that is known of its runs.

@@ -226,8 +226,10 @@ impl Events {
                     self.refused.remove(&event.function);
                 }
                 StepKind::NotRun { .. }
+                | StepKind::Undelivered { .. }
                 | StepKind::Waits { .. }
                 | StepKind::Retried { .. }
+                | StepKind::Delivered { .. }
                 | StepKind::GivenUp { .. }
                 | StepKind::Dropped
                 | StepKind::Trouble { .. } => {}
@@ -421,10 +423,11 @@ fn move_late_retry(steps: &mut [Step]) {
         // The attempt that was not run is made again.
         StepKind::NotRun { .. } => step.request_id != request_id,
         StepKind::Failed { .. }
+        | StepKind::Undelivered { .. }
         | StepKind::Waits { .. }
         | StepKind::Trouble { .. }
         | StepKind::Dropped => step.attempt == Some(attempt + 1),
-        StepKind::Retried { .. } | StepKind::GivenUp { .. } => false,
+        StepKind::Retried { .. } | StepKind::Delivered { .. } | StepKind::GivenUp { .. } => false,
     };
     let later = steps.iter().rev().skip(1).take_while(|step| is_later(step)).count();
     let from = steps.len() - 1 - later;
@@ -438,7 +441,7 @@ mod tests {
     use super::*;
 
     use crate::{
-        life::tests::{GIVEN_UP, RETRIED, at, line},
+        life::tests::{GIVEN_UP, RETRIED, RULE, at, delivered, line},
         operate::{
             attempts::attempts,
             waiting::rules::stand_in::{event, second},
@@ -546,7 +549,11 @@ mod tests {
                 StepKind::Waits { .. } => "waits",
                 StepKind::Retried { .. } => "retried",
                 StepKind::Succeeded => "succeeded",
-                StepKind::GivenUp { .. } | StepKind::Dropped | StepKind::Trouble { .. } => "other",
+                StepKind::Undelivered { .. }
+                | StepKind::Delivered { .. }
+                | StepKind::GivenUp { .. }
+                | StepKind::Dropped
+                | StepKind::Trouble { .. } => "other",
             });
             let names = names.collect::<Vec<_>>().join(" ");
             assert_eq!((event.state(), &*names), (state, steps), "{reports}");
@@ -756,6 +763,33 @@ mod tests {
                 prop_assert_eq!(it.back(), number(State::Succeeded));
             }
         }
+    }
+
+    #[test]
+    fn an_event_that_was_never_delivered_is_done_once_it_is_accepted() {
+        let mut events = Events::default();
+        let expected = [
+            (State::Waiting, [1, 1, 0]),
+            (State::Waiting, [1, 1, 0]),
+            (State::Delivered, [1, 0, 1]),
+            (State::Delivered, [2, 1, 1]),
+        ];
+        for (line, (state, numbers)) in delivered().iter().zip(expected) {
+            events.line(line);
+            let event = events.get("first").unwrap();
+            assert_eq!((event.state(), event.undelivered_by()), (state, Some(RULE)));
+            assert_eq!((event.error(), event.failures()), ((Some("Down"), None), 0));
+            let it = &events.standings()["orders"];
+            assert_eq!([it.failed(), it.waiting(), it.back()], numbers, "{line}");
+            assert_eq!(it.at_lambda(), 0);
+        }
+        let first = events.get("first").unwrap();
+        let [missed, delivered] = &attempts(first.began, &first.steps)[..] else {
+            panic!("{first:?}")
+        };
+        assert_eq!((missed.undelivered_by.as_deref(), missed.attempt), (Some(RULE), 0));
+        assert_eq!((delivered.is_delivered, delivered.ended), (true, Some(at(5))));
+        assert_eq!(delivered.request_id.as_deref(), Some("second"));
     }
 
     #[test]

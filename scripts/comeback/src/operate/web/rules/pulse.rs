@@ -39,10 +39,11 @@ impl Pulse {
 pub(super) fn count_step(counted: &mut [BTreeMap<i64, Counts>; 2], step: &Step) {
     let kind = match step.what {
         StepKind::Failed { .. } => 0,
-        StepKind::Retried { .. } => 1,
+        StepKind::Retried { .. } | StepKind::Delivered { .. } => 1,
         StepKind::Succeeded => 2,
         StepKind::GivenUp { .. } => 3,
         StepKind::NotRun { .. }
+        | StepKind::Undelivered { .. }
         | StepKind::Waits { .. }
         | StepKind::Dropped
         | StepKind::Trouble { .. } => return,

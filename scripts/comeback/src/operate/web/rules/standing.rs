@@ -56,9 +56,9 @@ impl Standing {
         self.those([State::Running])
     }
 
-    /// Failed events that have succeeded since.
+    /// Failed events that have succeeded since, and events that were not delivered at first and are now.
     pub fn back(&self) -> u64 {
-        self.those([State::Succeeded])
+        self.those([State::Succeeded, State::Delivered])
     }
 
     pub fn given_up(&self) -> u64 {
