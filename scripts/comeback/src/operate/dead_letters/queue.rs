@@ -9,7 +9,7 @@ use aws_sdk_sqs::types::{
 };
 use comeback_core::{
     Timestamp,
-    arn::{self, QUEUE_PREFIX, QueueArn, is_url_of},
+    arn::{self, Home, QUEUE_PREFIX, QueueArn, is_url_of},
     attribute::{Attribute, Value},
     settings::Policies,
     time,
@@ -163,10 +163,9 @@ impl Queue {
 
     /// The letter with the failure record that has its payload, if that is not in the letter.
     async fn with_record(&self, letter: Letter) -> Letter {
-        let home = QueueArn::parse(&self.arn).and_then(|arn| arn.home());
-        let (Some(location), Some(home)) = (letter.location(), home) else { return letter };
+        let (Some(location), Some(home)) = (letter.location(), &letter.home) else { return letter };
         let records = self.records.get_or_init(|| self.aws.records());
-        let record = records.read(&location, &home).await.map_err(|fault| fault.to_string());
+        let record = records.read(&location, home).await.map_err(|fault| fault.to_string());
         let record = record.and_then(|bytes| {
             String::from_utf8(bytes).map_err(|_| "the record is not UTF-8".to_owned())
         });
@@ -243,7 +242,9 @@ impl DeadLetterQueue for Queue {
             .send()
             .await;
         let received = received.map_err(fault("sqs:ReceiveMessage", &self.arn))?;
-        let letters = received.messages.unwrap_or_default().into_iter().map(letter);
+        let home = QueueArn::parse(&self.arn).and_then(|arn| arn.home());
+        let received = received.messages.unwrap_or_default().into_iter();
+        let letters = received.map(|message| letter(message, home.clone()));
         Ok(join_all(letters.map(|letter| self.with_record(letter))).await)
     }
 
@@ -303,7 +304,7 @@ impl DeadLetterQueue for Queue {
     }
 }
 
-fn letter(message: Message) -> Letter {
+fn letter(message: Message, home: Option<Home>) -> Letter {
     let system = message.attributes.unwrap_or_default();
     let sent_at = system.get(&MessageSystemAttributeName::SentTimestamp);
     let attributes = message.message_attributes.unwrap_or_default();
@@ -315,6 +316,7 @@ fn letter(message: Message) -> Letter {
         attributes: attributes.into_iter().filter_map(attribute).collect(),
         body: message.body.unwrap_or_default(),
         record: None,
+        home,
     }
 }
 

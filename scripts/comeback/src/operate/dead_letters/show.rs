@@ -97,6 +97,7 @@ fn described(letter: &Listed, now: Timestamp) -> Vec<Line> {
         ("advice", facts.advice.clone()),
         ("origin", origin.and_then(|it| it.as_str().map(str::to_owned))),
         (what, facts.target.as_ref().map(ToString::to_string)),
+        ("not delivered", facts.source.as_deref().map(|source| format!("by {source}"))),
         ("request id", facts.request_id.clone()),
         ("attempts", facts.attempts.map(|attempts| attempts.to_string())),
         ("first failure", moment(facts.first_failure_at)),

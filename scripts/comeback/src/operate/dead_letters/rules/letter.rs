@@ -4,15 +4,16 @@ use std::borrow::Cow;
 
 use comeback_core::{
     Timestamp,
-    arn::{FunctionArn, QueueArn},
+    arn::{FunctionArn, Home, QueueArn},
     attribute::{Attribute, Value},
     dead_letter::{ADVICE, ORIGINAL_BODY_SIZE},
     envelope::{Envelope, METADATA},
     notice::Location,
     queued::{ORIGINAL_ATTRIBUTES, read_attributes},
+    reason::Reason,
     record::{
-        self, CARRIED, Message, MessageAttributes, NO_ENVELOPE, PAYLOAD_LOCATION, SOURCE_ARN,
-        SOURCE_QUEUE_ARN,
+        self, CARRIED, Event, Message, MessageAttributes, NO_ENVELOPE, PAYLOAD_LOCATION,
+        SOURCE_ARN, SOURCE_QUEUE_ARN,
     },
     settings::{Policies, policy::Policy},
     target::Target,
@@ -38,6 +39,8 @@ pub struct Letter {
     pub body: String,
     /// The failure record that has the payload, if that is not in the body, or why the record can't be read.
     pub record: Option<Result<String, String>>,
+    /// The account and region of the queue.
+    pub home: Option<Home>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
@@ -49,6 +52,8 @@ pub enum Origin {
     Moved,
     /// Lambda sent the event, because the queue is a function's own dead-letter queue.
     Lambda,
+    /// EventBridge or its Scheduler sent the event, because the queue is the dead-letter queue of a target.
+    Undelivered,
     /// None of these: something else sent the message, or its attributes were changed.
     #[default]
     Unknown,
@@ -63,6 +68,10 @@ pub struct Facts {
     #[serde(rename = "function", serialize_with = "text")]
     #[schemars(with = "Option<untrusted::Id>")]
     pub target: Option<Target>,
+    /// The ARN of the rule or the schedule that could not deliver the event. Its target has never had it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "untrusted::Text")]
+    pub source: Option<String>,
     /// The request id of the first failed invocation.
     #[schemars(with = "Option<untrusted::Id>")]
     pub request_id: Option<String>,
@@ -87,7 +96,10 @@ pub struct Facts {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "untrusted::Text")]
     pub payload_fault: Option<String>,
-    /// The original payload; `None` if it is unknown, or not JSON although it is for a function.
+    /// Whether the service that could not deliver the event has kept only a part of its payload.
+    #[serde(skip)]
+    pub is_truncated: bool,
+    /// The original payload; `None` if it is unknown or cut, or not JSON although it is for a function.
     #[serde(skip)]
     pub payload: Option<String>,
 }
@@ -192,8 +204,9 @@ impl Letter {
         let payload_location = text(PAYLOAD_LOCATION).filter(|_| !body_is_message);
         let size = self.attribute(ORIGINAL_BODY_SIZE);
         let original_bytes = size.map(|text| text.parse().unwrap_or_default());
+        let is_truncated = reason == Reason::PayloadTruncated.as_str();
         let payload = match body_is_message {
-            _ if original_bytes.is_some() => None,
+            _ if original_bytes.is_some() || is_truncated => None,
             true => read.and_then(|it| it.payload),
             false if payload_location.is_some() => self.payload_of_record(policies),
             false => payload(),
@@ -202,6 +215,7 @@ impl Letter {
             origin: if self.was_moved { Origin::Moved } else { Origin::GivenUp },
             reason: Some(reason.to_owned()),
             target: self.target(),
+            source: text(SOURCE_ARN),
             request_id: text("RequestId"),
             attempts: self.attribute("Attempts").and_then(|text| text.parse().ok()),
             first_failure_at: moment("FirstFailureAt"),
@@ -212,6 +226,7 @@ impl Letter {
             original_bytes,
             payload_location,
             payload_fault: self.record.as_ref().and_then(|record| record.as_ref().err().cloned()),
+            is_truncated,
             payload,
         }
     }
@@ -283,16 +298,23 @@ impl Letter {
         // A function's own dead-letter queue doesn't say which function it belongs to.
         let any = format!("arn:aws:lambda:us-east-1:000000000000:function:{function}");
         let any = FunctionArn::parse(&any);
-        let failure = match record::moved(&message) {
+        let undelivered = || record::undelivered(&message, self.home.as_ref()?);
+        let failure = match record::moved(&message).or_else(undelivered) {
             Some(failure) => failure.ok()?,
             None => record::read(&message, any.as_ref(), policies).ok()?.failure()?,
         };
+        let is_truncated = matches!(failure.event, Some(Event::Truncated(_)));
         let is_lambdas =
             matches!(&failure.target, Target::Function(it) if any.as_ref() == Some(it));
         Some(Facts {
-            origin: if is_lambdas { Origin::Lambda } else { Origin::Moved },
+            origin: match failure.is_undelivered() {
+                true => Origin::Undelivered,
+                false if is_lambdas => Origin::Lambda,
+                false => Origin::Moved,
+            },
             reason: None,
             target: Some(failure.target.clone()).filter(|_| !is_lambdas),
+            source: failure.undelivered_by.clone(),
             request_id: failure.first_request_id().map(str::to_owned),
             attempts: Some(failure.attempts_made()),
             first_failure_at: Some(failure.first_failure()),
@@ -303,7 +325,12 @@ impl Letter {
             original_bytes: None,
             payload_location: None,
             payload_fault: None,
-            payload: failure.event.as_ref().map(|event| event.payload().to_owned()),
+            is_truncated,
+            payload: failure
+                .event
+                .as_ref()
+                .filter(|_| !is_truncated)
+                .map(|event| event.payload().to_owned()),
         })
     }
 }
@@ -378,6 +405,7 @@ pub(crate) mod tests {
             was_moved: false,
             body: body.to_owned(),
             record: None,
+            home: QueueArn::parse(IMPORTS).and_then(|queue| queue.home()),
         }
     }
 
@@ -456,6 +484,28 @@ pub(crate) mod tests {
         assert_eq!((facts.origin, facts.target), (Origin::Lambda, None));
         assert_eq!((facts.request_id.as_deref(), facts.attempts), (Some("r-1"), Some(0)));
         assert_eq!(facts.payload.as_deref(), Some("[1 ,2]"));
+    }
+
+    pub(crate) const RULE: &str = "arn:aws:events:us-east-1:123456789012:rule/links";
+
+    /// The message of a rule that could not deliver this event.
+    pub(crate) fn undelivered(body: &str, target: &str) -> Letter {
+        bare(body, &[("RULE_ARN", RULE), ("TARGET_ARN", target), ("ERROR_CODE", "NO_PERMISSIONS")])
+    }
+
+    #[test]
+    fn a_letter_names_what_could_not_deliver_its_event() {
+        let letter = given_up("{}", &[(SOURCE_ARN, RULE)]);
+        assert_eq!(letter.facts().source.as_deref(), Some(RULE));
+        assert_eq!(given_up("{}", &[]).facts().source, None);
+        for (target, name) in [(ORDERS, "orders"), (IMPORTS, "sqs:imports")] {
+            let facts = undelivered("[1 ,2]", target).facts();
+            assert_eq!((facts.origin, facts.reason), (Origin::Undelivered, None));
+            assert_eq!(facts.target.unwrap().name(), name);
+            assert_eq!((facts.source.as_deref(), facts.attempts), (Some(RULE), Some(0)));
+            assert_eq!(facts.error_type.as_deref(), Some("NO_PERMISSIONS"));
+            assert_eq!(facts.payload.as_deref(), Some("[1 ,2]"));
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    letter::{ANY, Facts, Letter},
+    letter::{ANY, Facts, Letter, Origin},
     pointer::PointerValue,
     selection::Selection,
 };
@@ -79,6 +79,8 @@ pub enum StayReason {
     NoAttributes,
     /// Its body was cut, because it left no room for the attributes.
     Cut,
+    /// What failed to deliver the event has kept only a part of its payload.
+    Truncated,
     /// It is in a bucket that the operator can't read.
     InBucket,
     /// The retry handler was not allowed to retry its target or has not sent the letter, and the operator did not
@@ -107,6 +109,9 @@ impl StayReason {
             Self::NoPayload => "has no JSON payload",
             Self::NoAttributes => "its OriginalAttributes are not the attributes of a message",
             Self::Cut => "its body is not whole: the message was too large for a letter",
+            Self::Truncated => {
+                "EventBridge has kept only a part of its payload: send the whole event from where it came"
+            }
             Self::InBucket => {
                 "its payload is in a bucket that can't be read: see its payload_location, or use SQS's redrive"
             }
@@ -171,9 +176,16 @@ impl Order {
         let own = || facts.target.map(|target| target.as_str().to_owned());
         let target = to.or_else(own).ok_or(StayReason::NoFunction)?;
         let is_queue = is_queue(&target);
-        let original = is_queue.then(|| letter.original_attributes());
+        let original = is_queue.then(|| match facts.origin {
+            // Those that it has are EventBridge's.
+            Origin::Undelivered => Some(Vec::new()),
+            Origin::GivenUp | Origin::Moved | Origin::Lambda | Origin::Unknown => {
+                letter.original_attributes()
+            }
+        });
         let attributes = original.map(|it| it.ok_or(StayReason::NoAttributes)).transpose()?;
         let none = match (facts.original_bytes, &facts.payload_location) {
+            _ if facts.is_truncated => StayReason::Truncated,
             (Some(_), _) => StayReason::Cut,
             (None, Some(_)) => StayReason::InBucket,
             (None, None) => StayReason::NoPayload,
@@ -216,14 +228,14 @@ impl Order {
 mod tests {
     use std::collections::BTreeMap;
 
-    use comeback_core::{attribute::Value, settings::Settings, time};
+    use comeback_core::{attribute::Value, record::SOURCE_ARN, settings::Settings, time};
 
     use super::*;
 
     use crate::{
         filter::FailureFilter,
         operate::dead_letters::rules::letter::tests::{
-            IMPORTS, ORDERS, RECORD, bare, given_up, of_queue,
+            IMPORTS, ORDERS, RECORD, RULE, bare, given_up, of_queue, undelivered,
         },
     };
 
@@ -298,6 +310,46 @@ mod tests {
         let moved = Letter { attributes: vec![key.clone()], ..bare("no JSON", &[]) };
         assert_eq!(step(&all(None), &moved), Step::Leave(StayReason::NotAllowed));
         assert_eq!(step(&all(Some("sqs:imports")), &moved), sent("sqs:imports", &[key]));
+    }
+
+    #[test]
+    fn an_event_that_was_never_delivered_is_sent_to_its_one_target_as_it_is() {
+        let all = redrive(Selection::default(), None, &[]);
+        let event =
+            r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":1},"_original_payload":7}"#;
+        let source = [(SOURCE_ARN, RULE)];
+        let sent = |payload: &str| {
+            let (target, payload) = (IMPORTS.to_owned(), payload.to_owned());
+            Step::Redrive(Redrive { target, payload, call: Call::Send(Vec::new()) })
+        };
+        assert_eq!(step(&all, &given_up(event, &source)), invoke(ORDERS, event));
+        assert_eq!(step(&all, &of_queue("no JSON", &source)), sent("no JSON"));
+        for (name, target, expected) in
+            [("orders", ORDERS, invoke(ORDERS, event)), ("sqs:imports", IMPORTS, sent(event))]
+        {
+            // EventBridge's own message: anybody may have sent it.
+            let letter = undelivered(event, target);
+            assert_eq!(step(&all, &letter), Step::Leave(StayReason::NotAllowed));
+            assert_eq!(step(&redrive(of(name), None, &[]), &letter), expected);
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_payload_is_never_redriven_unless_somebody_writes_the_whole() {
+        let cut = [("Reason", "payload_truncated"), (SOURCE_ARN, RULE)];
+        let mut raw = undelivered("7", IMPORTS);
+        raw.attributes.push(Attribute::text("IS_PAYLOAD_TRUNCATED", "true"));
+        for letter in [given_up("7", &cut), of_queue("7", &cut), raw] {
+            for (selection, to) in [(of("*"), None), (Selection::default(), Some("sqs:imports"))] {
+                let mut order = redrive(selection, to, &[]);
+                assert_eq!(step(&order, &letter), Step::Leave(StayReason::Truncated));
+                if let Action::Redrive { payload, .. } = &mut order.action {
+                    *payload = Some("[7]".to_owned());
+                }
+                let Step::Redrive(redrive) = step(&order, &letter) else { panic!("{letter:?}") };
+                assert_eq!(redrive.payload, "[7]");
+            }
+        }
     }
 
     #[test]
