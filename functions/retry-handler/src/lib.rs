@@ -12,6 +12,7 @@ mod program;
 mod queues;
 mod records;
 mod s3;
+mod signed;
 
 pub use clients::connect;
 pub use functions::LambdaFunctions;
@@ -19,4 +20,5 @@ pub use ledger::DynamoLedger;
 pub use program::run;
 pub use queues::SqsQueues;
 pub use records::S3Records;
-pub use s3::{Failed, NoAnswer, Refused, S3};
+pub use s3::S3;
+pub use signed::{Failed, NoAnswer, Refused, Signer, Unsigned, endpoint};

@@ -15,7 +15,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{
     clients::{CALL_MAX, CONNECTOR},
-    s3::{NoAnswer, S3, announced, bytes, refused},
+    s3::{S3, refused},
+    signed::{NoAnswer, announced, bytes},
 };
 
 /// What S3's signature leaves as it is in a key.
@@ -180,7 +181,7 @@ mod tests {
     async fn a_request_is_signed_with_the_owner_that_the_bucket_must_have_and_the_sessions_token() {
         let (records, home) = (records("us-east-1", None), home("aws"));
         let url = records.url(&Location::of("records", KEY, None).unwrap(), &home);
-        let request = records.s3.request("GET", &url, &[], &home).await.unwrap();
+        let request = records.s3.request(&url, &home).await.unwrap();
         let header = |name: &str| request.headers().get(name).unwrap().to_str().unwrap();
         assert_eq!(header("x-amz-expected-bucket-owner"), "123456789012");
         assert_eq!(header("x-amz-security-token"), "token");

@@ -14,5 +14,6 @@ pub mod names;
 pub mod notifications;
 pub mod policy;
 pub mod queue;
+pub mod sender;
 pub mod setup;
 pub mod tags;

@@ -5,8 +5,10 @@ pub mod attached;
 pub mod buckets;
 pub mod changes;
 pub mod connect;
+pub mod events;
 pub mod metrics;
 pub mod reads;
+mod signed;
 
 use std::{
     sync::{Arc, OnceLock},

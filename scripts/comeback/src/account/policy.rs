@@ -113,23 +113,45 @@ fn change(policy: &str, action: &str, change: impl Fn(&mut Vec<Value>)) -> Optio
     Some(policy.to_string())
 }
 
-/// The statement's id by which [`admit_bucket`] knows its own.
-fn sid_of(bucket_arn: &str) -> String {
-    let name = bucket_arn.rsplit(':').next().unwrap_or_default();
-    // SQS allows letters, digits, hyphens and underscores. Names of buckets have dots, too.
-    format!("comeback-records-{}", name.replace('.', "_"))
+/// A service that sends to queues on behalf of a resource.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Service {
+    /// S3, for a bucket.
+    S3,
+    /// EventBridge, for a rule.
+    Events,
 }
 
-const S3: &str = "s3.amazonaws.com";
+impl Service {
+    pub fn principal(self) -> &'static str {
+        match self {
+            Self::S3 => "s3.amazonaws.com",
+            Self::Events => "events.amazonaws.com",
+        }
+    }
 
-/// Whether a queue's policy lets S3 send notifications of this bucket. Conditions on anything but the bucket and its
-/// account count as met.
-pub fn admits_bucket(policy: &str, bucket_arn: &str, account: &str) -> bool {
+    /// The statement's id by which [`admit`] knows its own.
+    fn sid_of(self, arn: &str) -> String {
+        let purpose = match self {
+            Self::S3 => "records",
+            Self::Events => "events",
+        };
+        let name = arn.rsplit(':').next().unwrap_or_default();
+        // SQS allows letters, digits, hyphens and underscores. Names of buckets have dots, and those of rules more.
+        let is_good = |it: char| it.is_ascii_alphanumeric() || it == '-';
+        let name = name.replace(|it| !is_good(it), "_");
+        format!("comeback-{purpose}-{name}")
+    }
+}
+
+/// Whether a queue's policy lets a service send on behalf of this resource. Conditions on anything but the resource and
+/// its account count as met.
+pub fn admits(policy: &str, service: Service, source_arn: &str, account: &str) -> bool {
     let Ok(policy) = serde_json::from_str::<Value>(policy) else { return false };
     let is_met = |(key, values): (&String, &Value)| {
         let mut values = list(values).filter_map(Value::as_str);
         match key.to_ascii_lowercase().as_str() {
-            "aws:sourcearn" => values.any(|it| pattern::matches(it, bucket_arn)),
+            "aws:sourcearn" => values.any(|it| pattern::matches(it, source_arn)),
             "aws:sourceaccount" => values.any(|it| it == account),
             _ => true,
         }
@@ -140,18 +162,19 @@ pub fn admits_bucket(policy: &str, bucket_arn: &str, account: &str) -> bool {
         let mut conditions =
             conditions.flat_map(|(_, keys)| keys.as_object().into_iter().flatten());
         statement["Effect"] == "Allow"
-            && (principal == "*" || list(&principal["Service"]).any(|it| it == S3))
+            && (principal == "*" || list(&principal["Service"]).any(|it| it == service.principal()))
             && names(&statement["Action"], "sqs:SendMessage")
             && conditions.all(is_met)
     })
 }
 
-/// The policy of the queue with this ARN with a statement that lets S3 send notifications of a bucket; `None` if the
-/// policy is not JSON.
-pub fn admit_bucket(
+/// The policy of the queue with this ARN with a statement that lets a service send on behalf of a resource; `None` if
+/// the policy is not JSON.
+pub fn admit(
     policy: &str,
     queue_arn: &str,
-    bucket_arn: &str,
+    service: Service,
+    source_arn: &str,
     account: &str,
 ) -> Option<String> {
     let empty = || json!({ "Version": "2012-10-17", "Statement": [] });
@@ -161,13 +184,13 @@ pub fn admit_bucket(
     };
     let mut all: Vec<_> = list(&policy["Statement"]).cloned().collect();
     all.push(json!({
-        "Sid": sid_of(bucket_arn),
+        "Sid": service.sid_of(source_arn),
         "Effect": "Allow",
-        "Principal": { "Service": S3 },
+        "Principal": { "Service": service.principal() },
         "Action": "sqs:SendMessage",
         "Resource": queue_arn,
         "Condition": {
-            "ArnEquals": { "aws:SourceArn": bucket_arn },
+            "ArnEquals": { "aws:SourceArn": source_arn },
             "StringEquals": { "aws:SourceAccount": account },
         },
     }));
@@ -175,9 +198,9 @@ pub fn admit_bucket(
     Some(policy.to_string())
 }
 
-/// The policy without the statement that [`admit_bucket`] has added; `None` if it has none.
-pub fn unadmit_bucket(policy: &str, bucket_arn: &str) -> Option<String> {
-    let sid = sid_of(bucket_arn);
+/// The policy without the statement that [`admit`] has added; `None` if it has none.
+pub fn unadmit(policy: &str, service: Service, source_arn: &str) -> Option<String> {
+    let sid = service.sid_of(source_arn);
     without(policy, |statement| statement["Sid"] == *sid)
 }
 
@@ -311,16 +334,16 @@ mod tests {
         let role = json!({ "Effect": "Allow", "Principal": { "AWS": ROLE }, "Action": "sqs:*" });
         let others = json!({ "Statement": [role] }).to_string();
         for before in ["", &others] {
-            assert!(!admits_bucket(before, bucket, account), "{before}");
-            let open = admit_bucket(before, queue, bucket, account).unwrap();
-            assert!(admits_bucket(&open, bucket, account), "{open}");
-            assert!(!admits_bucket(&open, "arn:aws:s3:::other", account), "{open}");
-            assert!(!admits_bucket(&open, bucket, "210987654321"), "{open}");
+            assert!(!admits(before, Service::S3, bucket, account), "{before}");
+            let open = admit(before, queue, Service::S3, bucket, account).unwrap();
+            assert!(admits(&open, Service::S3, bucket, account), "{open}");
+            assert!(!admits(&open, Service::S3, "arn:aws:s3:::other", account), "{open}");
+            assert!(!admits(&open, Service::S3, bucket, "210987654321"), "{open}");
             assert_eq!(ask(&open, ROLE, SEND), ask(before, ROLE, SEND));
-            assert_eq!(unadmit_bucket(&open, bucket).as_deref(), Some(before));
+            assert_eq!(unadmit(&open, Service::S3, bucket).as_deref(), Some(before));
         }
-        assert_eq!(admit_bucket("no JSON", queue, bucket, account), None);
-        assert_eq!(unadmit_bucket(&others, bucket), None);
+        assert_eq!(admit("no JSON", queue, Service::S3, bucket, account), None);
+        assert_eq!(unadmit(&others, Service::S3, bucket), None);
     }
 
     #[test]
@@ -329,7 +352,7 @@ mod tests {
             let statement = json!({ "Effect": "Allow", "Principal": principal, "Action": SEND, "Condition": condition });
             json!({ "Statement": statement }).to_string()
         };
-        let s3 = || json!({ "Service": ["sns.amazonaws.com", S3] });
+        let s3 = || json!({ "Service": ["sns.amazonaws.com", Service::S3.principal()] });
         for (policy, expected) in [
             (allow(s3(), json!({})), true),
             (
@@ -349,7 +372,11 @@ mod tests {
             (allow(json!({ "Service": "sns.amazonaws.com" }), json!({})), false),
             (allow(json!({ "AWS": ROLE }), json!({})), false),
         ] {
-            assert_eq!(admits_bucket(&policy, "arn:aws:s3:::records", "2"), expected, "{policy}");
+            assert_eq!(
+                admits(&policy, Service::S3, "arn:aws:s3:::records", "2"),
+                expected,
+                "{policy}"
+            );
         }
     }
 

@@ -1,12 +1,7 @@
 //! The configurations of buckets: single signed requests, because `aws-sdk-s3` would be the largest client of all.
 
-use std::time::Duration;
-
-use comeback_core::{
-    arn::{FunctionArn, Home, QueueArn},
-    fault::{FaultKind, classify},
-};
-use retry_handler::{Failed, NoAnswer, Refused, S3};
+use comeback_core::arn::{FunctionArn, Home, QueueArn};
+use retry_handler::{Failed, S3};
 
 use crate::{
     account::{
@@ -14,11 +9,8 @@ use crate::{
         fault::{Answer, Fault, with_backoff},
         notifications::Notifications,
     },
-    aws::{Aws, connector},
+    aws::{Aws, connector, signed},
 };
-
-/// If the profile sets no timeout.
-const CALL_MAX: Duration = Duration::from_secs(15);
 
 /// What S3 answers if there is no such bucket.
 pub const NO_BUCKET: &str = "NoSuchBucket";
@@ -132,7 +124,7 @@ impl<'a> Buckets<'a> {
         let resource = bucket_arn(bucket, self.near);
         move |error| {
             let message = format!("the answer of S3 can't be read: {error}");
-            fault(action, &resource, Failed::Broken(message))
+            signed::fault(action, &resource, Failed::Broken(message))
         }
     }
 
@@ -142,38 +134,6 @@ impl<'a> Buckets<'a> {
         bucket: &str,
         call: impl Future<Output = Result<T, Failed>>,
     ) -> Answer<T> {
-        let timeouts = self.aws.config.timeout_config();
-        let max = timeouts.and_then(|it| it.operation_timeout()).unwrap_or(CALL_MAX);
-        let resource = bucket_arn(bucket, self.near);
-        match tokio::time::timeout(max, call).await {
-            Ok(answer) => answer.map_err(|failed| fault(action, &resource, failed)),
-            Err(_) => {
-                let message = format!("there was no whole answer within {max:?}");
-                Err(fault(action, &resource, Failed::Broken(message)))
-            }
-        }
+        signed::within(self.aws, action, &bucket_arn(bucket, self.near), call).await
     }
-}
-
-/// A code with which emulators answer.
-const NOT_IMPLEMENTED: &str = "NotImplemented";
-
-fn fault(action: &'static str, resource: &str, failed: Failed) -> Fault {
-    let (kind, code, message) = match failed {
-        Failed::Refused(Refused { status, code, message }) => {
-            let message =
-                message.unwrap_or_else(|| format!("S3 answered with HTTP status {status}"));
-            let kind = match code.as_deref() {
-                Some(NOT_IMPLEMENTED) => FaultKind::Configuration,
-                code => classify(code, Some(status), &message, None),
-            };
-            (kind, code, message)
-        }
-        Failed::NoAnswer(NoAnswer::Unsent(message)) => (FaultKind::Configuration, None, message),
-        Failed::NoAnswer(NoAnswer::Unanswered(message)) | Failed::Broken(message) => {
-            (classify(None, None, &message, None), None, message)
-        }
-    };
-    let (resource, message) = (resource.to_owned(), message.into_boxed_str());
-    Fault { action, resource, kind, code, causes: message.clone(), message }
 }

@@ -2,18 +2,23 @@
 
 use aws_sdk_lambda::types::{FunctionConfiguration, FunctionEventInvokeConfig};
 use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
 
 use crate::{
     account::{
-        fault::Answer,
+        fault::{Answer, Fault},
         function::{Function, InvokeConfig},
         names::role_name,
+        sender::Sender,
         tags::Tags,
     },
     aws::{
-        Aws, existing, fault,
+        Aws,
+        events::Events,
+        existing, fault,
         reads::{self, function, invoke_config},
     },
+    operate::attach::rules::sender::SenderArgs,
 };
 
 pub async fn configured(aws: &Aws, name: &str) -> Answer<(Function, Tags)> {
@@ -50,6 +55,66 @@ pub async fn configured_invocations(
             .set_destination_config(it.destination_config);
         invoke_config(&config.build())
     }))
+}
+
+/// The ARN of a rule or a schedule, and the targets: of a schedule only one. `None` if it doesn't exist.
+pub async fn sender(
+    events: &Events<'_>,
+    sender: &SenderArgs,
+) -> Answer<Option<(String, Vec<Value>)>> {
+    let SenderArgs { rule, bus, schedule, group, .. } = sender;
+    let arn = |of: &Value| of["Arn"].as_str().unwrap_or_default().to_owned();
+    if let Some(rule) = rule {
+        let Some(described) = events.rule(bus, rule).await? else { return Ok(None) };
+        return Ok(Some((arn(&described), events.targets(bus, rule).await?)));
+    }
+    let name = schedule.as_deref().unwrap_or_default();
+    let found = events.schedule(group, name).await?;
+    Ok(found.map(|mut it| (arn(&it), vec![it["Target"].take()])))
+}
+
+/// Gives the target of a rule or a schedule a dead-letter queue, or takes it off. Neither has a conditional write: it
+/// is read just before, and all else in it is written back as it is.
+pub async fn set_dead_letters(
+    aws: &Aws,
+    sender: &Sender,
+    handler: &str,
+    queue: &str,
+    is_set: bool,
+) -> Answer<()> {
+    let gone = |action| Fault::of(action, &sender.to_string(), "ResourceNotFoundException", "");
+    let Some(events) = Events::beside(aws, handler) else {
+        return Err(gone("events:ListTargetsByRule"));
+    };
+    let change = |target: &mut Value| {
+        let Some(members) = target.as_object_mut() else { return };
+        if is_set {
+            members.insert("DeadLetterConfig".to_owned(), json!({ "Arn": queue }));
+        } else {
+            members.remove("DeadLetterConfig");
+        }
+    };
+    match sender {
+        Sender::Rule { bus, name, target: id } => {
+            let targets = events.targets(bus, name).await?;
+            let target = targets.into_iter().find(|it| it["Id"].as_str() == Some(id));
+            let mut target = target.ok_or_else(|| gone("events:ListTargetsByRule"))?;
+            change(&mut target);
+            events.set_target(bus, name, &target).await
+        }
+        Sender::Schedule { group, name } => {
+            let schedule = events.schedule(group, name).await?;
+            let mut schedule = schedule.ok_or_else(|| gone("scheduler:GetSchedule"))?;
+            change(&mut schedule["Target"]);
+            if let Some(members) = schedule.as_object_mut() {
+                // What only Scheduler writes, and what is in the path.
+                for name in ["Arn", "Name", "CreationDate", "LastModificationDate"] {
+                    members.remove(name);
+                }
+            }
+            events.set_schedule(name, &schedule).await
+        }
+    }
 }
 
 pub async fn inline_policy(aws: &Aws, role: &str, policy: &str) -> Answer<Option<String>> {

@@ -15,7 +15,7 @@ use crate::{
         setup::BATCH_SIZE,
     },
     aws::{Aws, buckets::Buckets, changes, fault},
-    operate::attach::rules::steps::Step,
+    operate::attach::{calls, rules::steps::Step},
 };
 
 pub async fn change(aws: &Aws, step: &Step) -> Answer<()> {
@@ -80,6 +80,9 @@ pub async fn change(aws: &Aws, step: &Step) -> Answer<()> {
             answer.map(drop).map_err(fault("lambda:UpdateFunctionConfiguration", function))
         }
         Step::Loop { function, allow } => changes::set_loop(aws, function, *allow).await,
+        Step::DeadLetters { sender, handler, queue, is_set } => {
+            calls::set_dead_letters(aws, sender, handler, queue, *is_set).await
+        }
         Step::Notify { bucket, id, queue, prefix } => {
             let no_queue = || Fault::of("s3:PutBucketNotification", bucket, "InvalidQueue", queue);
             let buckets = Buckets::beside(aws, queue).ok_or_else(no_queue)?;

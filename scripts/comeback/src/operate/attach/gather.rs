@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use crate::{
     account::{
         bucket::bucket_arn,
+        fault::Answer,
         function::Function,
         handlers::{handlers, only},
         known::Names,
@@ -14,11 +15,13 @@ use crate::{
         names::{last, queue_arn},
         notifications::Notifications,
         queue::Queue,
+        sender::{Sender, dead_letters},
         tags::{Previous, Tags},
     },
     aws::{
         Aws,
         buckets::{Buckets, NO_BUCKET},
+        events::Events,
         fault,
         reads::{self, functions},
     },
@@ -28,10 +31,12 @@ use crate::{
         options::CommonOptions,
         rules::{
             admission::policy_name,
+            deliveries::{DeliveryFacts, deliver_policy, delivered_to, send_policy, target_of},
             facts::{Facts, RecordBucket, RetryQueue},
             order::QualifiedName,
             queues::{QueueFacts, parse_source},
             refusal::Refusal,
+            sender::SenderArgs,
         },
     },
 };
@@ -80,12 +85,7 @@ pub async fn facts(
         Some(name) => Some(record_bucket(aws, &handler.arn, name, records.is_some()).await?),
         None => None,
     };
-    let mut queues = Vec::new();
-    for (arn, _) in own {
-        let Queue { arn, url, attributes } = reads::queue(aws, &arn).await;
-        // A mapping may name a queue that no longer exists. It is skipped.
-        queues.extend(attributes?.map(|attributes| RetryQueue { arn, url, attributes }));
-    }
+    let queues = queues(aws, own.keys()).await?;
     Ok(Facts {
         handler,
         handler_tags,
@@ -99,6 +99,80 @@ pub async fn facts(
         invoke_policy,
         records,
     })
+}
+
+/// The facts about a rule or a schedule, and the retry system to attach it to or detach it from.
+pub async fn delivery_facts(
+    aws: &Aws,
+    named: &SenderArgs,
+    options: &CommonOptions,
+) -> Result<DeliveryFacts, Failure> {
+    let aws = &aws.adaptive();
+    let (handler, _, retry_queues, _) = system(aws, options).await?;
+    let (own, of_others): (Tags, Tags) =
+        retry_queues.into_iter().partition(|(_, it)| *it == handler);
+    let (handler, handler_tags) = calls::configured(aws, &handler).await?;
+    let no_handler = || Refusal::NotAllowed { handler: handler.name().to_owned() };
+    let events = Events::beside(aws, &handler.arn).ok_or_else(no_handler)?;
+    let kind = if named.rule.is_some() { "rule" } else { "schedule" };
+    let name = named.rule.as_ref().or(named.schedule.as_ref()).cloned().unwrap_or_default();
+    let found = calls::sender(&events, named).await?;
+    let (arn, targets) = found.ok_or_else(|| Refusal::NoSender(format!("{kind} {name}")))?;
+    let target = target_of(&name, &targets, named.target.as_deref())?.clone();
+    let others = targets.iter().filter(|it| **it != target);
+    let dead_letters_of_others =
+        others.filter_map(|it| dead_letters(it).map(str::to_owned)).collect();
+    let sender = match named.rule {
+        Some(_) => {
+            let id = target["Id"].as_str().unwrap_or_default().to_owned();
+            Sender::Rule { bus: named.bus.clone(), name, target: id }
+        }
+        None => Sender::Schedule { group: named.group.clone(), name },
+    };
+    let to = delivered_to(&target, &handler)?;
+    let role = target["RoleArn"].as_str().unwrap_or_default().to_owned();
+    let (deliver, send) = (deliver_policy(&to), send_policy(&sender));
+    let send_policy = async {
+        match sender {
+            Sender::Rule { .. } => Ok(None),
+            Sender::Schedule { .. } => calls::inline_policy(aws, &role, &send).await,
+        }
+    };
+    let target_queue =
+        async { if to.is_queue() { queues(aws, [to.as_str()]).await } else { Ok(Vec::new()) } };
+    let (queues, target_queue, deliver_policy, send_policy) = tokio::join!(
+        queues(aws, own.keys()),
+        target_queue,
+        calls::inline_policy(aws, &handler.role, &deliver),
+        send_policy,
+    );
+    Ok(DeliveryFacts {
+        queues: queues?,
+        target_queue: target_queue?.pop(),
+        handler,
+        handler_tags,
+        others: of_others,
+        sender,
+        arn,
+        target,
+        dead_letters_of_others,
+        deliver_policy,
+        send_policy,
+    })
+}
+
+/// Those of these queues that exist.
+async fn queues(
+    aws: &Aws,
+    arns: impl IntoIterator<Item = impl AsRef<str>>,
+) -> Answer<Vec<RetryQueue>> {
+    let mut queues = Vec::new();
+    for arn in arns {
+        let Queue { arn, url, attributes } = reads::queue(aws, arn.as_ref()).await;
+        // A mapping may name a queue that no longer exists. It is skipped.
+        queues.extend(attributes?.map(|attributes| RetryQueue { arn, url, attributes }));
+    }
+    Ok(queues)
 }
 
 /// A bucket for records. A function can be detached when its bucket is gone.

@@ -10,6 +10,7 @@
 
 pub mod admission;
 pub mod carry_out;
+pub mod deliveries;
 pub mod facts;
 pub mod functions;
 pub mod order;
@@ -18,6 +19,7 @@ mod policies;
 pub mod queues;
 mod records;
 pub mod refusal;
+pub mod sender;
 mod settings;
 pub mod steps;
 #[cfg(test)]

@@ -3,31 +3,27 @@
 use serde_json::{Value, json};
 
 use crate::{
-    account::{
-        function::Function,
-        policy::{Effect, ask, exempt},
-    },
+    account::policy::{Effect, ask, exempt},
     operate::attach::rules::{facts::RetryQueue, refusal::Refusal},
 };
 
-/// The queue's policy with an exemption for the function's role, if the current policy denies it sending.
-pub fn admission(function: &Function, queue: &RetryQueue) -> Result<Option<String>, Refusal> {
+/// The queue's policy with an exemption for this role, if the current policy denies it sending.
+pub fn admission(role: &str, queue: &RetryQueue) -> Result<Option<String>, Refusal> {
     const SEND: &str = "sqs:SendMessage";
-    if queue.attributes.effect(&function.role, SEND) != Effect::Deny {
+    if queue.attributes.effect(role, SEND) != Effect::Deny {
         return Ok(None);
     }
     let policy = queue.attributes.policy.as_deref().unwrap_or_default();
-    let open = exempt(policy, &function.role, SEND);
-    let open = open.filter(|policy| ask(policy, &function.role, SEND) != Effect::Deny);
-    let closed =
-        || Refusal::ClosedQueue { queue: queue.name().to_owned(), role: function.role.clone() };
+    let open = exempt(policy, role, SEND);
+    let open = open.filter(|policy| ask(policy, role, SEND) != Effect::Deny);
+    let closed = || Refusal::ClosedQueue { queue: queue.name().to_owned(), role: role.to_owned() };
     open.map(Some).ok_or_else(closed)
 }
 
-/// What lets the function's role send to the queue and use the queue's key.
-pub fn send_statements(function: &Function, queue: &RetryQueue) -> Vec<Value> {
+/// What lets a role send to the queue and use its key, in the region and account of `near`, a function.
+pub fn send_statements(near: &str, queue: &RetryQueue) -> Vec<Value> {
     let send = json!({ "Effect": "Allow", "Action": ["sqs:SendMessage"], "Resource": [queue.arn] });
-    let key = queue.attributes.key_arn(&function.arn).map(|key| {
+    let key = queue.attributes.key_arn(near).map(|key| {
         let actions = ["kms:Decrypt", "kms:GenerateDataKey"];
         json!({ "Effect": "Allow", "Action": actions, "Resource": key })
     });

@@ -52,7 +52,7 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     }
     let name = queue.name().to_owned();
     let mut plan = Plan { queue: name, warnings: warnings(facts, order, queue), ..Plan::default() };
-    let policy = if bucket.is_some() { None } else { admission(function, queue)? };
+    let policy = if bucket.is_some() { None } else { admission(&function.role, queue)? };
     let record = format!("{}:{}", function.arn, qualifier.unwrap_or("$LATEST"));
     let not_allowed = || Refusal::NotAllowed { handler: handler.name().to_owned() };
     let failed = FunctionArn::parse(&record).map(Target::Function).ok_or_else(not_allowed)?;
@@ -60,7 +60,7 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let tagged = Previous::read(&facts.tags, qualifier);
     let own_before = tagged.as_ref().and_then(|it| it.transparent.as_deref());
     let transparent = (order.transparency(), own_before);
-    let settings = settings_with(handler, &failed, queue.name(), &[], transparent, records)?;
+    let settings = settings_with(handler, &failed, queue.name(), None, transparent, records)?;
     let mut before = tagged.clone().unwrap_or_else(|| Previous {
         queue: queue.name().to_owned(),
         had_config: config.is_some(),
@@ -116,12 +116,12 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
 /// What the function's role needs for its failures to arrive. A function whose records went to the queue until now may
 /// go on sending there, because Lambda takes a while to notice its new destination.
 fn sending(facts: &Facts, queue: &RetryQueue, bucket: Option<&RecordBucket>) -> Vec<Value> {
-    let Some(bucket) = bucket else { return send_statements(&facts.function, queue) };
+    let Some(bucket) = bucket else { return send_statements(&facts.function.arn, queue) };
     let existing = facts.send_policy.as_ref().ok().and_then(Option::as_ref);
     let may_send = existing.is_some_and(|policy| policy.contains(&queue.arn));
     let mut statements = records::put_statements(&facts.function, bucket);
     if may_send {
-        statements.extend(send_statements(&facts.function, queue));
+        statements.extend(send_statements(&facts.function.arn, queue));
     }
     statements
 }

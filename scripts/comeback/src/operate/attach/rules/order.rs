@@ -2,26 +2,30 @@
 
 use comeback_core::{arn::FunctionArn, settings::is_bucket_name};
 
+use crate::operate::attach::rules::sender::SenderArgs;
+
 /// The name of a function, with its alias or version.
 pub type QualifiedName = (String, Option<String>);
 
 #[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]
 pub struct Order {
     /// The function, by its name or ARN, with an alias or a version if that is what is invoked.
-    #[arg(value_name = "FUNCTION[:ALIAS]", value_parser = parse, required_unless_present = "queue")]
+    #[arg(value_name = "FUNCTION[:ALIAS]", value_parser = parse, required_unless_present_any = ["queue", "rule", "schedule"])]
     pub function: Option<QualifiedName>,
-    /// Without a function: the queue whose consumer fails, by its name or ARN. With a function: the retry queue, by its
-    /// name, URL or ARN [default: the only one that functions share].
+    #[command(flatten)]
+    pub sender: SenderArgs,
+    /// Alone: the queue whose consumer fails, by its name or ARN. With a function, a rule or a schedule: the retry
+    /// queue, by its name, URL or ARN [default: the only one that functions share].
     #[arg(long, value_name = "QUEUE")]
     pub queue: Option<String>,
     /// The retry queue of the queue, by its name, which is created if it doesn't exist [default: retry-QUEUE].
-    #[arg(long, value_name = "NAME", conflicts_with = "function")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["function", "rule", "schedule"])]
     pub retry_queue: Option<String>,
     /// How often SQS lets a consumer of the queue try before it moves a message [default: 1].
-    #[arg(long, value_name = "N", conflicts_with = "function", value_parser = clap::value_parser!(u64).range(1..=10))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["function", "rule", "schedule"], value_parser = clap::value_parser!(u64).range(1..=10))]
     pub max_receives: Option<u64>,
     /// Replace another on-failure destination, or the queue's dead-letter queue.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["rule", "schedule"])]
     pub replace: bool,
     /// Re-invoke the function with its original payload, without an envelope. Works for any function, and needs the
     /// handler's ledger.

@@ -143,9 +143,10 @@ pub fn attach_queue(facts: &QueueFacts, order: &Order) -> Result<Plan, Refusal> 
         .iter()
         .filter(|it| retry_queues.get(&it.queue).map(String::as_str) == Some(handler.name()));
     let mapped: Vec<_> = mapped.map(|it| last(&it.queue)).collect();
-    let settings = settings_with(handler, &target, retry.name(), &mapped, (None, None), None)?;
+    let bind = Some(&mapped[..]);
+    let settings = settings_with(handler, &target, retry.name(), bind, (None, None), None)?;
     let source_queue = facts.source_queue(attributes);
-    let admission = admission(handler, &source_queue)?;
+    let admission = admission(&handler.role, &source_queue)?;
     if Previous::read(&facts.tags, None).is_none() {
         let previous = Previous {
             queue: retry.name().to_owned(),
@@ -235,7 +236,7 @@ fn named(arns: &[String]) -> String {
 
 /// The policy that lets the handler receive from the retry queue, send to the source queue, and use its key.
 fn document(facts: &QueueFacts, source: &RetryQueue) -> String {
-    let mut statements = send_statements(&facts.handler, source);
+    let mut statements = send_statements(&facts.handler.arn, source);
     statements.push(json!({
         "Effect": "Allow", "Action": ACTIONS_ON_RETRY_QUEUE, "Resource": facts.retry.arn,
     }));

@@ -11,7 +11,7 @@ use crate::{
         function::Function,
         names::{key_arn, last},
         notifications::Notification,
-        policy::{admit_bucket, admits_bucket, statement, unadmit_bucket},
+        policy::{self, Service, admits, statement, unadmit},
         setup::{ACTION_TO_LIST, ACTIONS_ON_KEY, ACTIONS_TO_READ},
         tags::Previous,
     },
@@ -41,7 +41,10 @@ pub fn bucket<'a>(
         return Err(Refusal::OtherBucket { is, other });
     }
     if queue.attributes.key.as_deref().is_some_and(|it| it.ends_with("alias/aws/sqs")) {
-        return Err(Refusal::ClosedKey(queue.name().to_owned()));
+        return Err(Refusal::ClosedKey {
+            queue: queue.name().to_owned(),
+            service: Service::S3.principal(),
+        });
     }
     let prefix = prefix_of(facts.function.name());
     let own = id(facts.function.name());
@@ -82,10 +85,10 @@ pub fn read_statements(function: &Function, bucket: &RecordBucket) -> Vec<Value>
 /// Lets the bucket send to the queue, whose policy is this one by now.
 pub fn admit(plan: &mut Plan, queue: &RetryQueue, policy: &str, bucket: &RecordBucket) {
     let account = queue.arn.split(':').nth(4).unwrap_or_default();
-    if admits_bucket(policy, &bucket.arn, account) {
+    if admits(policy, Service::S3, &bucket.arn, account) {
         return;
     }
-    if let Some(policy) = admit_bucket(policy, &queue.arn, &bucket.arn, account) {
+    if let Some(policy) = policy::admit(policy, &queue.arn, Service::S3, &bucket.arn, account) {
         let step = Step::QueuePolicy { url: queue.url.clone(), policy };
         plan.add(step, format!("S3 may not send for {}", bucket.name), "it may");
     }
@@ -162,7 +165,7 @@ pub fn forget(plan: &mut Plan, facts: &Facts, before: &Previous) -> bool {
     let tells = |queue: &RetryQueue| rest.sent().any(|it| it.to == queue.arn);
     if let Some(queue) = queue.filter(|queue| !tells(queue)) {
         let policy = queue.attributes.policy.as_deref().unwrap_or_default();
-        if let Some(policy) = unadmit_bucket(policy, &bucket.arn) {
+        if let Some(policy) = unadmit(policy, Service::S3, &bucket.arn) {
             let step = Step::QueuePolicy { url: queue.url.clone(), policy };
             plan.add(step, format!("S3 may send for {}", bucket.name), "it may not");
         }

@@ -49,9 +49,9 @@ pub enum Refusal {
     )]
     Told { bucket: String, id: String, to: String, prefix: String },
     #[error(
-        "{0} has AWS's own key for SQS, which S3 can't use: give the queue another key, whose policy lets s3.amazonaws.com use it, or none"
+        "{queue} has AWS's own key for SQS, which {service} can't use: give the queue another key, whose policy lets {service} use it, or none"
     )]
-    ClosedKey(String),
+    ClosedKey { queue: String, service: &'static str },
     #[error("{0}")]
     Unsupported(Unsupported),
     #[error(
@@ -76,6 +76,30 @@ pub enum Refusal {
     HasDeadLetters { name: String, queue: String, receives: u64 },
     #[error("{0} was not attached by comeback attach: it has no tag comeback:before")]
     QueueNotAttached(String),
+    #[error("there is no {0}")]
+    NoSender(String),
+    #[error("expected in --target the id of a target of rule {rule}; it has {}", if .ids.is_empty() { "none".to_owned() } else { .ids.join(", ") })]
+    ChooseTarget { rule: String, ids: Vec<String> },
+    #[error(
+        "its target is {0}: events can come back only to a function or a standard queue, by its own ARN"
+    )]
+    OtherTarget(String),
+    #[error("{target} is in another account or region than {handler}, which can't deliver to it")]
+    TargetElsewhere { target: String, handler: String },
+    #[error(
+        "the {sender} has {member}, so its target is given something else than the event, and EventBridge keeps only the event: what came back would not be what was sent. Let the function make that change, and remove {member}"
+    )]
+    Changed { sender: String, member: &'static str },
+    #[error(
+        "undelivered events of the {sender} already go to {queue}: take that dead-letter queue off the target, and run this again. What lies in {queue} stays there: comeback dead redrive --queue {queue} --function {to} sends it to its target"
+    )]
+    OtherDeadLetters { sender: String, queue: String, to: String },
+    #[error(
+        "no retry queue is bound to {0}: attach it with comeback attach --queue, or choose a retry queue with --queue"
+    )]
+    UnboundQueue(String),
+    #[error("the {0} has no retry queue of this handler as dead-letter queue")]
+    SenderNotAttached(String),
     #[error("the function was not attached by comeback attach: it has no tag comeback:before")]
     NotAttached,
     #[error(transparent)]

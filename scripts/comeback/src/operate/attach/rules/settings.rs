@@ -40,13 +40,13 @@ pub struct Change {
 }
 
 /// Changes the handler's variables so that they allow a target, and have its records read from a bucket. On request,
-/// the target becomes transparent, or has again what was there before. A queue is bound to its retry queue. With the
-/// first binding, the `mapped` retry queues need one, too.
+/// the target becomes transparent, or has again what was there before. To `bind` a target, its retry queue gets a
+/// binding in any case. With the first one, the retry queues in `bind` need one, too.
 pub fn settings_with(
     handler: &Function,
     target: &Target,
     queue: &str,
-    mapped: &[&str],
+    bind: Option<&[&str]>,
     (transparent, own_before): (Option<bool>, Option<&str>),
     bucket: Option<&str>,
 ) -> Result<Change, Refusal> {
@@ -59,8 +59,9 @@ pub fn settings_with(
         return Err(Refusal::NotAllowed { handler: name() });
     };
     let mut environment = handler.environment.clone();
-    if !settings.rules.allow(target, Some(queue), &home) {
-        list(&mut environment, &settings, target, (queue, mapped), &home);
+    let lacks_binding = bind.is_some() && settings.rules.queue_targets.is_none();
+    if lacks_binding || !settings.rules.allow(target, Some(queue), &home) {
+        list(&mut environment, &settings, target, (queue, bind), &home);
     }
     let is_listed = environment != handler.environment;
     let is_transparent = settings.rules.policies.of(target.name()).transparent;
@@ -106,7 +107,7 @@ fn list(
     environment: &mut Tags,
     settings: &Settings,
     target: &Target,
-    (queue, mapped): (&str, &[&str]),
+    (queue, bind): (&str, Option<&[&str]>),
     home: &Home,
 ) {
     let (targets, bound) = (&settings.rules.targets, &settings.rules.queue_targets);
@@ -118,8 +119,9 @@ fn list(
         *list = format!("{},{}", list.trim().trim_end_matches(','), target.name());
     }
     let mut queues = queue_targets(environment);
-    if bound.is_some() || target.is_queue() {
+    if bound.is_some() || bind.is_some() {
         if bound.is_none() {
+            let mapped = bind.unwrap_or_default();
             let all = environment.get(TARGET_FUNCTIONS).map_or("*", String::as_str);
             let all: Vec<_> = all.split(',').map(|it| it.trim().to_owned()).collect();
             queues.extend(mapped.iter().map(|queue| ((*queue).to_owned(), all.clone())));

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::account::{
     function::InvokeConfig,
     names::{last, role_name},
+    sender::Sender,
 };
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -60,6 +61,14 @@ pub enum Step {
         function: String,
         allow: bool,
     },
+    /// Give the target of a rule or a schedule this dead-letter queue, or take it off.
+    DeadLetters {
+        sender: Sender,
+        /// The ARN of the handler, which is in the same account and region.
+        handler: String,
+        queue: String,
+        is_set: bool,
+    },
     /// Have a bucket notify a queue of the records below a prefix, or no longer if there is no prefix.
     Notify {
         bucket: String,
@@ -106,6 +115,7 @@ impl Planned {
             }
             Step::Configure { function, .. } => format!("{function}: variables"),
             Step::Loop { function, .. } => format!("{function}: RecursiveLoop"),
+            Step::DeadLetters { sender, .. } => format!("{sender}: dead-letter queue"),
             Step::Notify { bucket, .. } => format!("bucket {bucket}: notifications"),
             Step::Invocations { function, qualifier, .. } => {
                 let of = qualifier.as_ref().map(|it| format!(":{it}")).unwrap_or_default();

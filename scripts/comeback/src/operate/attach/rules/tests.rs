@@ -1,5 +1,7 @@
-//! Tests of the plans for a function, for its records in a bucket and for a queue, and of refusals.
+//! Tests of the plans for a function, for its records in a bucket, for a queue and for what delivers events, and of
+//! refusals.
 
+mod deliveries;
 mod functions;
 mod queues;
 mod records;

@@ -10,7 +10,7 @@ use crate::{
         bucket::{Bucket, demands_tls, prefix_of, records_of},
         names::last,
         notifications::{Notification, Notifications},
-        policy::{admits_bucket, closed_to_everyone},
+        policy::{Service, admits, closed_to_everyone},
         setup::{ACTION_TO_LIST, ACTIONS_TO_READ, RETENTION},
     },
     operate::doctor::rules::{
@@ -163,7 +163,7 @@ fn queues(it: &mut Examined, facts: &Facts, bucket: &RecordBucket) {
         };
         let name = queue.queue.name();
         let policy = attributes.policy.as_deref().unwrap_or_default();
-        if !admits_bucket(policy, &bucket.arn, account) {
+        if !admits(policy, Service::S3, &bucket.arn, account) {
             let user = users(facts, bucket).next();
             let finding = it.found(
                 kinds::QUEUE_REFUSES_BUCKET,

@@ -67,6 +67,7 @@ fn apply(facts: &mut Facts, step: &Step) {
         Step::QueueAttribute { .. }
         | Step::Create { .. }
         | Step::Map { .. }
+        | Step::DeadLetters { .. }
         | Step::Unmap { .. } => panic!("only for a queue: {step:?}"),
     }
 }
@@ -368,7 +369,7 @@ fn a_queue_with_a_key_needs_permissions_on_the_key() {
     ] {
         let mut queue = queue("retry");
         queue.attributes.key = key.map(str::to_owned);
-        let statements = send_statements(&facts().function, &queue);
+        let statements = send_statements(&facts().function.arn, &queue);
         let on_key = statements.get(1).map(|it| it["Resource"].as_str().unwrap().to_owned());
         assert_eq!(on_key, expected);
     }

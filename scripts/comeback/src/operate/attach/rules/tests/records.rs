@@ -8,7 +8,7 @@ use crate::{
     account::{
         function::InvokeConfig,
         notifications::tests::{notifications, part},
-        policy::admits_bucket,
+        policy::{Service, admits},
         tags::Previous,
     },
     operate::attach::rules::{
@@ -120,7 +120,7 @@ fn a_function_may_put_into_its_bucket_and_the_handler_may_read_its_own_records_o
     ];
     assert_eq!(read.as_array().unwrap()[1..], expected);
     let policy = end.queues[0].attributes.policy.as_deref().unwrap();
-    assert!(admits_bucket(policy, ARN, "123456789012"), "{policy}");
+    assert!(admits(policy, Service::S3, ARN, "123456789012"), "{policy}");
 }
 
 #[test]
@@ -184,7 +184,10 @@ fn what_can_not_work_with_a_bucket_is_refused_or_warned_of() {
     assert_eq!(warnings.len(), expected.len(), "{warnings:#?}");
     facts.queues[0].attributes.key = Some("alias/aws/sqs".to_owned());
     let refusal = attach(&facts, &order()).unwrap_err().to_string();
-    assert!(refusal.contains("retry has AWS's own key for SQS, which S3 can't use"), "{refusal}");
+    assert!(
+        refusal.contains("retry has AWS's own key for SQS, which s3.amazonaws.com can't use"),
+        "{refusal}"
+    );
     facts.queues[0].attributes.key = None;
     let other = Order { records: Some("others".to_owned()), ..order() };
     let refusal = attach(&facts, &other).unwrap_err().to_string();

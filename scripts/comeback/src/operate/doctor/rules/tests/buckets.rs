@@ -9,7 +9,7 @@ use crate::{
         bucket::{Bucket, Rule},
         fault::Fault,
         notifications::tests::{notifications, part},
-        policy::admit_bucket,
+        policy::{Service, admit},
     },
     operate::doctor::rules::{
         diagnose,
@@ -30,7 +30,7 @@ fn with_bucket() -> Facts {
     set(&mut facts, "RECORD_BUCKETS", "records");
     config(&mut facts).on_failure = Some(ARN.to_owned());
     facts.targets[0].may_send = [(ARN.to_owned(), Ok(true))].into();
-    retry(&mut facts).policy = admit_bucket("", &queue, ARN, "123456789012");
+    retry(&mut facts).policy = admit("", &queue, Service::S3, ARN, "123456789012");
     let told = part("c", ("Queue", &queue), "s3:ObjectCreated:*", "aws/lambda/async/orders/");
     facts.buckets.push(RecordBucket {
         bucket: Bucket {
