@@ -35,6 +35,12 @@ pub fn key_arn(key: &str, function_arn: &str) -> Option<String> {
     Some(if key.starts_with("arn:") { key.to_owned() } else { arn() })
 }
 
+/// The ARN of a rule on the default bus, in the function's region and account.
+pub fn rule_arn(function_arn: &str, rule: &str) -> String {
+    let home = function_arn.split(":function:").next().unwrap_or_default();
+    format!("{}:rule/{rule}", home.replacen(":lambda:", ":events:", 1))
+}
+
 /// Whether a target's name or ARN is that of a queue.
 pub fn is_queue(target: &str) -> bool {
     target.starts_with(QUEUE_PREFIX) || QueueArn::parse(target).is_some()

@@ -4,6 +4,7 @@
 
 mod attach;
 mod dead;
+mod deliveries;
 mod demo;
 mod doctor;
 mod history;

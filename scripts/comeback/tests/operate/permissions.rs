@@ -6,6 +6,7 @@ use std::{
     process::Output,
 };
 
+use crate::deliveries::deliver_to_orders;
 use crate::support::{attribute, comeback, create_on_moto, on_moto, text};
 use moto::Moto;
 use serde_json::{Value, json};
@@ -47,6 +48,7 @@ impl System {
         let call = lambda.tag_resource().resource(arn).tags("comeback:before", before);
         call.send().await.unwrap();
         create_on_moto(&sdk, "billing", &[]).await;
+        deliver_to_orders(&moto);
         let mapping = lambda.create_event_source_mapping().function_name("handler");
         mapping.event_source_arn(QUEUE).send().await.unwrap();
         let sent = sqs.send_message().queue_url(&dead).message_body("{}");
@@ -183,6 +185,10 @@ async fn commands_that_change_something_may_do_so_with_their_policies() {
     for (command, line, part) in [
         ("attach", "attach billing --yes --queue retry", "✓ billing: asynchronous invocations"),
         ("detach", "detach billing --yes --now", "✓ billing: tags"),
+        ("attach-rule", "attach --rule links --yes", "✓ target main of rule links: dead-letter"),
+        ("detach-rule", "detach --rule links --yes", "✓ target main of rule links: dead-letter"),
+        ("attach-schedule", "attach --schedule nightly --yes", "✓ schedule nightly: dead-letter"),
+        ("detach-schedule", "detach --schedule nightly --yes", "✓ schedule nightly: dead-letter"),
         ("doctor-fix", "doctor --fix --yes", "✓ aws lambda update-event-source-mapping"),
         ("pause", "pause orders --yes", "✓ orders is paused"),
         ("resume", "resume orders --yes", "✓ orders is resumed"),

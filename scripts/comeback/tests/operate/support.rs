@@ -1,7 +1,8 @@
 //! Runs the program, on a local cloud with the retry loop.
 
 use std::{
-    io::{BufRead, BufReader, Lines},
+    io::{BufRead, BufReader, Lines, Read as _, Write as _},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Output, Stdio},
     time::Duration,
@@ -244,6 +245,32 @@ impl Cloud {
         tokio::time::timeout(PATIENCE, read).await.unwrap();
         payloads
     }
+}
+
+/// The answer of moto to a request, such as `POST / AWSEvents.PutRule`, to a service for which tests have no client.
+pub fn ask_moto(moto: &Moto, service: &str, request: &str, body: &Value) -> Value {
+    let mut words = request.split(' ');
+    let (method, path) = (words.next().unwrap(), words.next().unwrap());
+    let target = words.next().map(|it| format!("x-amz-target: {it}\r\n"));
+    let kind = if target.is_some() { "x-amz-json-1.1" } else { "json" };
+    let target = target.unwrap_or_default();
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let address = moto.endpoint.strip_prefix("http://").unwrap();
+    let mut connection = TcpStream::connect(address).unwrap();
+    write!(
+        connection,
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{target}\
+         content-type: application/{kind}\r\n\
+         authorization: AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/{service}/aws4_request, \
+         SignedHeaders=host, Signature=none\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains(" 200 "), "{request}: {answer}");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap_or_default()
 }
 
 /// Creates a function on moto, which is never invoked, with a role of its own.

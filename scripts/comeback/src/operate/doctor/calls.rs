@@ -11,6 +11,7 @@ use comeback_core::{
     time::earlier,
 };
 use futures_util::future::{OptionFuture, join_all};
+use serde_json::Value;
 
 use crate::{
     account::{
@@ -18,22 +19,23 @@ use crate::{
         fault::{Answer, Clock},
         function::{Function, InvokeConfig, Running, State},
         mapping::Mapping,
-        names::key_arn,
+        names::{key_arn, rule_arn},
         queue::Queue,
+        sender::{DEFAULT, Sender, dead_letters},
         setup::{
             ACTION_TO_LIST, ACTIONS_ON_KEY, ACTIONS_ON_RETRY_QUEUE, ACTIONS_TO_PUT, ACTIONS_TO_READ,
         },
         tags::Previous,
     },
-    aws::{Aws, existing, fault, reads},
+    aws::{Aws, events::Events, existing, fault, reads},
     operate::{
         doctor::{
             denials::{actions, denied},
             rules::{
                 errors::LOOKS_BACK,
                 facts::{
-                    Consumer, Keys, KnownBy, Ledger, RecordBucket, RetryQueue, Source, Table,
-                    Target,
+                    Consumer, Delivery, Keys, KnownBy, Ledger, RecordBucket, RetryQueue, Source,
+                    Table, Target,
                 },
                 ledger::actions_on_ledger,
             },
@@ -244,6 +246,78 @@ fn invoked_arns(target: &Target, by_letters: Option<&FunctionArn>) -> Vec<String
     let arns = qualifiers.map(|it| format!("{}:{}", function.arn, it.unwrap_or("$LATEST")));
     let own = by_letters.filter(|arn| arn.unqualified() == function.arn);
     arns.chain(own.map(|arn| arn.as_str().to_owned())).collect()
+}
+
+/// An emulator may lack EventBridge. Then nothing is delivered there.
+fn none_if_unsupported<T: Default>(answer: Answer<T>) -> Answer<T> {
+    match answer {
+        Err(fault) if fault.is_unsupported() => Ok(T::default()),
+        answer => answer,
+    }
+}
+
+/// All schedules in the account and region of a function.
+pub async fn schedules(aws: &Aws, beside: &str) -> Answer<Vec<Value>> {
+    match Events::beside(aws, beside) {
+        Some(events) => none_if_unsupported(events.schedules().await),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The rules on the default bus and the schedules that deliver to these functions and queues.
+pub async fn deliveries(
+    aws: &Aws,
+    handler: &Function,
+    schedules: &Answer<Vec<Value>>,
+    targets: &[Target],
+    sources: &[Source],
+) -> Answer<Vec<Delivery>> {
+    let Some(events) = Events::beside(aws, &handler.arn) else { return Ok(Vec::new()) };
+    let of_target = |target: &Target| {
+        let arn = target.function.as_ref().map(|(function, _)| function.arn.clone());
+        let qualifiers = target.configs.iter().flatten().filter_map(|it| it.qualifier.clone());
+        let arns =
+            arn.iter().flat_map(|arn| qualifiers.clone().map(move |it| format!("{arn}:{it}")));
+        arn.clone().into_iter().chain(arns).collect::<Vec<_>>()
+    };
+    let arns = targets.iter().flat_map(of_target);
+    let arns: BTreeSet<_> = arns.chain(sources.iter().map(|it| it.queue.arn.clone())).collect();
+    let is_own = |target: &Value| target["Arn"].as_str().is_some_and(|arn| arns.contains(arn));
+    let rules = join_all(arns.iter().map(|arn| events.rules_to(arn))).await;
+    let rules = none_if_unsupported(rules.into_iter().collect::<Answer<Vec<_>>>())?;
+    let rules: BTreeSet<_> =
+        rules.iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect();
+    let of_rules = join_all(rules.into_iter().map(|rule| of_rule(&events, handler, rule))).await;
+    let of_rules: Vec<_> = of_rules.into_iter().collect::<Answer<_>>()?;
+    let own = schedules.clone()?.into_iter().filter(|it| is_own(&it["Target"]));
+    let of_schedules = join_all(own.map(|it| of_schedule(aws, &events, it))).await;
+    let of_schedules: Vec<_> = of_schedules.into_iter().collect::<Answer<_>>()?;
+    let of_rules = of_rules.into_iter().flatten().filter(|it| is_own(&it.target));
+    Ok(of_rules.chain(of_schedules.into_iter().flatten()).collect())
+}
+
+async fn of_rule(events: &Events<'_>, handler: &Function, rule: String) -> Answer<Vec<Delivery>> {
+    let targets = events.targets(DEFAULT, &rule).await?;
+    let arn = rule_arn(&handler.arn, &rule);
+    let delivery = |target: Value| {
+        let id = target["Id"].as_str().unwrap_or_default().to_owned();
+        let sender = Sender::Rule { bus: DEFAULT.to_owned(), name: rule.clone(), target: id };
+        Delivery { sender, arn: arn.clone(), target, may_send: Ok(true) }
+    };
+    Ok(targets.into_iter().map(delivery).collect())
+}
+
+async fn of_schedule(aws: &Aws, events: &Events<'_>, listed: Value) -> Answer<Option<Delivery>> {
+    let text = |name: &str| listed[name].as_str().unwrap_or_default().to_owned();
+    let (group, name) = (text("GroupName"), text("Name"));
+    // It may be gone by now.
+    let Some(mut schedule) = events.schedule(&group, &name).await? else { return Ok(None) };
+    let target = schedule["Target"].take();
+    let role = target["RoleArn"].as_str().unwrap_or_default();
+    let queue = dead_letters(&target).map(str::to_owned).into_iter().collect();
+    let denied = denied(aws, role, &["sqs:SendMessage"], queue).await;
+    let (may_send, arn) = (denied.map(|denied| denied.is_empty()), text("Arn"));
+    Ok(Some(Delivery { sender: Sender::Schedule { group, name }, arn, target, may_send }))
 }
 
 pub async fn ledger(aws: &Aws, handler: &Function) -> Option<Ledger> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use comeback_core::arn::QUEUE_PREFIX;
 use futures_util::future::join_all;
+use serde_json::Value;
 
 use crate::{
     account::{
@@ -37,6 +38,8 @@ struct Account {
     /// The names of the queues that functions were attached to, according to their tags.
     attached: BTreeMap<String, Answer<BTreeSet<String>>>,
     counted: BTreeSet<String>,
+    /// All schedules, each with its name, its group and its target.
+    schedules: Answer<Vec<Value>>,
     /// The buckets that `RECORD_BUCKETS` of an examined handler names or a function's failures go to, by name.
     buckets: BTreeMap<String, Bucket>,
     /// The retry queues of all systems, examined or not: the name of the handler by the queue's ARN.
@@ -60,10 +63,13 @@ pub async fn gather(
         listed.into_iter().map(|it| (it.name().to_owned(), it)).collect();
     let asked = functions.keys().filter(|name| only.is_empty() || only.contains(name));
     let asked: Vec<_> = asked.cloned().collect();
-    let (configs, attached, counted) = tokio::join!(
+    // All handlers are in one account and region.
+    let beside = examined.iter().map(|name| functions[name].arn.as_str()).next();
+    let (configs, attached, counted, schedules) = tokio::join!(
         join_all(asked.iter().map(|name| reads::invoke_configs(aws, name))),
         join_all(asked.iter().map(|name| calls::attached(aws, &functions[name].arn))),
         metrics::counted(aws, &asked),
+        calls::schedules(aws, beside.unwrap_or_default()),
     );
     let configs: BTreeMap<_, _> = asked.iter().cloned().zip(configs).collect();
     let buckets = buckets(aws, examined.iter().map(|name| &functions[name]), &configs).await;
@@ -74,8 +80,16 @@ pub async fn gather(
     let retry_queues = retry_queues.filter(|it| all.contains(it.consumer()));
     let retry_queues =
         retry_queues.map(|it| (it.queue.clone(), it.consumer().to_owned())).collect();
-    let account =
-        Account { functions, mappings, configs, attached, counted, buckets, retry_queues };
+    let account = Account {
+        functions,
+        mappings,
+        configs,
+        attached,
+        counted,
+        schedules,
+        buckets,
+        retry_queues,
+    };
     let facts = examined.iter().map(|system| of_system(aws, &account, system, only));
     let mut facts: Vec<_> = join_all(facts).await.into_iter().flatten().collect();
     // With several systems, a function belongs to those that name it, or to whose retry queues it sends its failures.
@@ -188,6 +202,13 @@ impl Account {
     }
 }
 
+/// The queues that a handler receives from, and those that `QUEUE_TARGETS` names.
+fn queues_of(handler: &Function, mappings: &Answer<Vec<Mapping>>) -> BTreeSet<String> {
+    let mapped = mappings.iter().flatten().map(|mapping| mapping.queue.clone());
+    let bound = queue_targets(&handler.environment).into_keys();
+    mapped.chain(bound.map(|it| queue_arn(&it, &handler.arn))).collect()
+}
+
 async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) -> Option<Facts> {
     let handler = account.functions.get(system)?;
     let Function { arn: handler_arn, role, environment, .. } = handler;
@@ -198,9 +219,7 @@ async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) 
         let others = account.mappings.iter().flatten().filter(|it| !is_own(it));
         others.filter(|it| it.queue == queue).cloned().collect::<Vec<_>>()
     };
-    let mapped = mappings.iter().flatten().map(|mapping| mapping.queue.clone());
-    let bound = queue_targets(environment).into_keys();
-    let queues: BTreeSet<_> = mapped.chain(bound.map(|it| queue_arn(&it, handler_arn))).collect();
+    let queues = queues_of(handler, &mappings);
     let buckets = account.buckets_of(handler, &queues);
     let bucket_arns: BTreeSet<_> = buckets.iter().map(|(it, _)| it.arn(handler_arn)).collect();
     let destinations: BTreeSet<_> = queues.union(&bucket_arns).cloned().collect();
@@ -263,11 +282,12 @@ async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) 
     let buckets = buckets.into_iter().map(|it| calls::record_bucket(aws, handler, it, &targets));
     let buckets = join_all(buckets).await;
     let with_keys: Vec<_> = queues.iter().map(|it| &it.queue).chain([&dead_letters]).collect();
-    let (metrics, invocations, keys, errors_decided) = tokio::join!(
+    let (metrics, invocations, keys, errors_decided, deliveries) = tokio::join!(
         metrics::metrics(aws, handler, &targets, &sources, &dead_letters),
         calls::invocations(aws, handler, &targets),
         calls::keys(aws, handler, &with_keys, &buckets, &targets),
         calls::errors_decided(aws, handler),
+        calls::deliveries(aws, handler, &account.schedules, &targets, &sources),
     );
     for (target, may_be_invoked) in targets.iter_mut().zip(invocations) {
         target.may_be_invoked = may_be_invoked;
@@ -285,6 +305,7 @@ async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) 
         others: account.others(&targets),
         targets,
         sources,
+        deliveries,
         buckets,
         keys,
         ledger,

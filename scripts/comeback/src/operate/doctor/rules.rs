@@ -2,11 +2,12 @@
 //!
 //! [`diagnose`] is a function of [`Facts`]. It examines each part of the system separately: the handler, its mappings,
 //! the retry queues, the dead-letter queue, the buckets with failure records, the functions and queues whose failures
-//! are retried, the queues' consumers, and the ledger. A fact that is unknown, because a call failed, is a finding of
-//! its own, and affects no other.
+//! are retried, the queues' consumers, what delivers events to them, and the ledger. A fact that is unknown, because a
+//! call failed, is a finding of its own, and affects no other.
 
 mod buckets;
 mod dead_letters;
+mod deliveries;
 pub mod errors;
 pub mod facts;
 pub mod finding;
@@ -50,6 +51,16 @@ pub fn diagnose(facts: &Facts) -> Vec<Examined> {
     for source in &facts.sources {
         all.push(sources::examine_source(facts, source));
         all.extend(source.consumers.iter().map(|it| sources::examine_consumer(source, it)));
+    }
+    match &facts.deliveries {
+        Ok(deliveries) => {
+            all.extend(deliveries.iter().map(|it| deliveries::examine_delivery(facts, it)));
+        }
+        Err(fault) => {
+            let mut it = Examined::new("rules and schedules".to_owned());
+            it.unknown(fault);
+            all.push(it);
+        }
     }
     all.extend(facts.ledger.iter().map(|it| ledger::examine_ledger(facts, it)));
     all.extend(keys::examine_keys(facts));

@@ -6,6 +6,7 @@ use std::{
 };
 
 use comeback_core::Timestamp;
+use serde_json::Value;
 
 use crate::{
     account::{
@@ -14,6 +15,7 @@ use crate::{
         function::{Function, InvokeConfig, Running},
         mapping::Mapping,
         queue::Queue,
+        sender::Sender,
         setup::RETENTION,
     },
     operate::doctor::rules::metric::Metric,
@@ -37,6 +39,8 @@ pub struct Facts {
     pub dead_letters_denied: Answer<Vec<String>>,
     pub targets: Vec<Target>,
     pub sources: Vec<Source>,
+    /// The rules and schedules that deliver to the targets and the sources.
+    pub deliveries: Answer<Vec<Delivery>>,
     /// The buckets with failure records: those of `RECORD_BUCKETS`, and those that tell a queue of this system.
     pub buckets: Vec<RecordBucket>,
     pub keys: Keys,
@@ -139,6 +143,18 @@ pub struct Source {
     pub consumers: Vec<Consumer>,
     /// The actions, on the queue and on its key, that the handler needs, but its role lacks; each with its resource.
     pub denied: Answer<Vec<(String, String)>>,
+}
+
+/// A rule's target or a schedule that delivers to a function or a queue.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    pub sender: Sender,
+    /// The ARN of the rule or the schedule.
+    pub arn: String,
+    /// The target, as AWS has it.
+    pub target: Value,
+    /// Whether the schedule's role may send to the dead-letter queue.
+    pub may_send: Answer<bool>,
 }
 
 /// A function that receives from a queue.

@@ -383,6 +383,23 @@ kinds! {
     SOURCE_RETENTION_SHORT = Warning "source_retention_short",
         "the queue keeps messages for less than 14 days, counted from when they were sent",
         "SQS counts from when a message was sent to it, and deletes what its consumer doesn't reach.";
+    DELIVERY_NOT_RETRIED = Warning "delivery_not_retried",
+        "a rule or a schedule that delivers to a function or a queue of the system has no dead-letter queue. Rules on \
+         other buses than the default one are not looked for",
+        "EventBridge drops what it can't deliver: at once if a permission is missing, else after 24 hours.";
+    DELIVERY_ELSEWHERE = Warning "delivery_elsewhere",
+        "the dead-letter queue of a rule's target or of a schedule is no retry queue",
+        "What it can't deliver stays there.";
+    DELIVERY_CHANGED = Bad "delivery_changed",
+        "a rule's target has a retry queue as dead-letter queue, and `Input`, `InputPath` or `InputTransformer`",
+        "EventBridge keeps only the event, so what comes back is not what the target is given. Let the target make \
+         that change.";
+    DELIVERY_UNBOUND = Bad "delivery_unbound",
+        "`QUEUE_TARGETS` does not bind the retry queue to the target of a rule or a schedule",
+        "What it can't deliver is dead-lettered with the reason target_not_allowed.";
+    DELIVERY_DENIED = Bad "delivery_denied",
+        "a rule, or the role of a schedule, may not send to its retry queue",
+        "What it can't deliver is lost.";
     LEDGER_MISSING = Bad "ledger_missing",
         "the ledger's table doesn't exist",
         "The handler acts on nothing, so no event comes back.";

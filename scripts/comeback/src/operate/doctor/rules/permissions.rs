@@ -57,6 +57,8 @@ fn resource(action: &str) -> &'static str {
         "lambda:ListFunctions"
         | "lambda:ListEventSourceMappings"
         | "lambda:CreateEventSourceMapping"
+        | "events:ListRuleNamesByTarget"
+        | "scheduler:ListSchedules"
         | "cloudwatch:GetMetricData" => "*",
         "lambda:UpdateEventSourceMapping" | "lambda:DeleteEventSourceMapping" => {
             "arn:aws:lambda:*:*:event-source-mapping:*"
@@ -64,6 +66,8 @@ fn resource(action: &str) -> &'static str {
         "dynamodb:Query" | "dynamodb:Scan" => "arn:aws:dynamodb:*:*:table/*/index/waiting",
         "logs:FilterLogEvents" => "arn:aws:logs:*:*:log-group:*",
         other if other.starts_with("dynamodb:") => "arn:aws:dynamodb:*:*:table/*",
+        other if other.starts_with("events:") => "arn:aws:events:*:*:rule/*",
+        other if other.starts_with("scheduler:") => "arn:aws:scheduler:*:*:schedule/*",
         other if other.starts_with("iam:") => "arn:aws:iam::*:role/*",
         other if other.starts_with("s3:") => "arn:aws:s3:::*",
         other if other.starts_with("sqs:") => "arn:aws:sqs:*:*:*",
@@ -79,7 +83,7 @@ mod tests {
 
     #[test]
     fn each_permission_of_a_command_is_there_once_and_each_resource_is_of_its_service() {
-        assert_eq!((commands().count(), for_command("simulate")), (21, None));
+        assert_eq!((commands().count(), for_command("simulate")), (25, None));
         for command in commands() {
             let policy = for_command(command).unwrap();
             let mut seen = BTreeSet::new();

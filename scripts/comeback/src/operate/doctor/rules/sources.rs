@@ -9,10 +9,11 @@ use crate::{
         names::last,
         policy::Effect,
         queue::{QueueAttributes, Redrive},
+        sender::dead_letters,
         setup::{RETENTION, VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT},
     },
     operate::doctor::rules::{
-        facts::{Consumer, Facts, RetryQueue, Source},
+        facts::{Consumer, Delivery, Facts, RetryQueue, Source},
         finding::Examined,
         fix::{Fix, set, word},
         kinds,
@@ -82,6 +83,14 @@ fn redrive(it: &mut Examined, facts: &Facts, source: &Source, attributes: &Queue
         Fix::ByHand(facts.command(&format!("attach --queue {}{option}", source.queue.name())))
     };
     let Some(Redrive { queue: to, receives_max }) = &attributes.redrive else {
+        // It may be bound only to have events that could not be delivered to it.
+        let is_delivered = |it: &Delivery| {
+            it.target["Arn"] == *source.queue.arn
+                && dead_letters(&it.target).is_some_and(|dead| source.bound.contains(dead))
+        };
+        if facts.deliveries.iter().flatten().any(is_delivered) {
+            return;
+        }
         it.found(kinds::SOURCE_REDRIVE_MISSING, "it has no redrive policy").fix(attach(""));
         return;
     };

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     buckets::BREAKS_OF_BUCKETS,
+    deliveries::BREAKS_OF_DELIVERIES,
     queues::BREAKS_OF_QUEUES,
     systems::{
         Break, HOME, closed_to_all_but, config, count, dead, for_everyone, healthy, key, ledger,
@@ -438,9 +439,11 @@ fn every_kind_of_finding_is_found_in_a_broken_system() {
     let all = BREAKS.iter().map(|(name, _)| *name);
     let of_queues = BREAKS_OF_QUEUES.iter().map(|(name, ..)| *name);
     let of_buckets = BREAKS_OF_BUCKETS.iter().map(|(name, ..)| *name);
+    let of_deliveries = BREAKS_OF_DELIVERIES.iter().map(|(name, ..)| *name);
     // These are found beside others, each by its own test.
     let others = ["queue_unbound", "consumer_unattached", "dead_letters_are_retried", "unchecked"];
-    let found: BTreeSet<_> = all.chain(of_queues).chain(of_buckets).chain(others).collect();
+    let all = all.chain(of_queues).chain(of_buckets).chain(of_deliveries);
+    let found: BTreeSet<_> = all.chain(others).collect();
     let kinds: BTreeSet<_> = kinds::ALL.iter().map(|kind| kind.name).collect();
     assert_eq!(kinds, found);
 }
