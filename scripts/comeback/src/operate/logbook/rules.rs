@@ -1,8 +1,8 @@
 //! What is written of an order, and what of it can be believed.
 //!
 //! An order has two items: one before it begins, and one at its end. IAM binds the key of an item to whoever writes it,
-//! and lets operators only add. A key ends with a digest of its item, because IAM can't forbid to overwrite an item with
-//! PutItem: such an item no longer fits its key.
+//! and lets operators only add. It can't forbid to overwrite an item with PutItem, so a key ends with a digest of its
+//! item: one that was overwritten no longer fits its key.
 
 use comeback_core::{Timestamp, settings::contract::TABLE};
 use schemars::JsonSchema;
