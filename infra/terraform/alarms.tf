@@ -38,7 +38,7 @@ locals {
           age    = local.max_age_seconds[key]
           values = { FunctionName = name, Target = name }
           # A queue has no metrics of Lambda.
-        } if contains(contains(keys(var.queues), key) ? ["target"] : ["function", "target"], it.of)
+        } if contains(contains(local.queue_keys, key) ? ["target"] : ["function", "target"], it.of)
       }
     ]...),
     {

@@ -75,7 +75,10 @@ resource "aws_lambda_function_event_invoke_config" "this" {
     }
 
     dynamic "on_success" {
-      for_each = [for arn in [var.functions[each.value.function].on_success] : arn if arn != null]
+      for_each = concat(
+        [for arn in [var.functions[each.value.function].on_success] : arn if arn != null],
+        [for key in local.partial : aws_sqs_queue.retry[local.queue_of[key]].arn if key == each.value.function],
+      )
       content {
         destination = on_success.value
       }
@@ -83,6 +86,10 @@ resource "aws_lambda_function_event_invoke_config" "this" {
   }
 
   lifecycle {
+    precondition {
+      condition     = !contains(local.partial, each.value.function) || var.functions[each.value.function].on_success == null
+      error_message = "The function ${local.function_names[each.value.function]} says which records of a batch have failed, so it must have no on_success: its retry queue takes its place."
+    }
     precondition {
       condition = (
         try(length(local.targets[each.value.function].tenancy_config), 0) == 0

@@ -39,13 +39,19 @@ locals {
   }
 
   # The functions with their versions and aliases: the handler invokes the one that a failure record names.
-  invoked_arns = flatten([
-    for key, function in var.functions : [
-      for qualifier in(var.only_attached_qualifiers ? function.qualifiers : ["", "*"]) :
-      qualifier == "" ? [function.arn]
-      : qualifier == "$LATEST" ? [function.arn, "${function.arn}:$LATEST"] : ["${function.arn}:${qualifier}"]
-    ]
-  ])
+  invoked_arns = concat(
+    flatten([
+      for key, function in var.functions : [
+        for qualifier in(var.only_attached_qualifiers ? function.qualifiers : ["", "*"]) :
+        qualifier == "" ? [function.arn]
+        : qualifier == "$LATEST" ? [function.arn, "${function.arn}:$LATEST"] : ["${function.arn}:${qualifier}"]
+      ]
+    ]),
+    flatten([
+      for it in values(local.receiver_functions) :
+      var.only_attached_qualifiers ? [it.qualified] : [it.arn, "${it.arn}:*"]
+    ]),
+  )
 
   # What the handler may do, and on what.
   handler_may = concat(
@@ -88,7 +94,7 @@ locals {
       # SQS leaves a message that it moves encrypted with the key of its source.
       {
         actions = ["kms:Decrypt", "kms:GenerateDataKey"]
-        on      = distinct(concat(local.keys, [for key in concat([var.central_kms_key_arn], values(local.source_keys)) : key if key != null]))
+        on      = distinct(concat(local.keys, [for key in concat([var.central_kms_key_arn], values(local.source_keys), values(var.receivers.queues)[*].kms_key_arn) : key if key != null]))
       },
       { actions = ["kms:Decrypt"], on = [for key in [var.environment_kms_key_arn] : key if key != null] },
       # X-Ray doesn't support resource-level permissions.
@@ -241,14 +247,26 @@ resource "aws_lambda_function" "handler" {
       error_message = "The reserved_concurrency must be at least max_concurrency."
     }
     precondition {
-      condition = length(distinct(concat(keys(var.functions), keys(var.queues), keys(var.consumers)))) == (
-        length(var.functions) + length(var.queues) + length(var.consumers)
+      condition = length(distinct(concat(keys(var.functions), keys(var.queues), keys(local.receiver_names), keys(var.consumers)))) == (
+        length(var.functions) + length(var.queues) + length(var.receivers.functions) + length(var.receivers.queues) + length(var.consumers)
       )
-      error_message = "A key must be in only one of functions, queues and consumers."
+      error_message = "A key must be in only one of functions, queues, receivers and consumers."
     }
     precondition {
-      condition     = length(distinct(values(local.function_names))) == length(var.functions)
-      error_message = "A function must be in functions only once: name its aliases and versions in qualifiers."
+      condition     = length(distinct(values(local.target_names))) == length(local.target_names)
+      error_message = "A function or a queue must be in functions, queues or receivers only once: name the aliases and versions of a function in its qualifiers."
+    }
+    precondition {
+      condition     = length(var.streams) == 0 || local.has_bucket
+      error_message = "Streams need a bucket: set records, of the module or of a function, or records_bucket. No other destination gets what is in a batch."
+    }
+    precondition {
+      condition     = alltrue([for it in values(var.streams) : contains(keys(var.functions), it.function)])
+      error_message = "The function of a stream must be a key of functions, because its batches come back as events of the function."
+    }
+    precondition {
+      condition     = alltrue([for it in values(var.rules) : contains(keys(local.target_names), it.receiver)])
+      error_message = "The receiver of a rule must be a key of functions, queues or receivers."
     }
     precondition {
       # Lambda's limit for all variables of a function, including their names.

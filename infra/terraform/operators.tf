@@ -3,7 +3,9 @@
 
 locals {
   # The functions with their versions and aliases, all of which may fail.
-  function_arns = flatten([for function in values(var.functions) : [function.arn, "${function.arn}:*"]])
+  function_arns = flatten([
+    for it in concat(values(var.functions)[*].arn, values(local.receiver_functions)[*].arn) : [it, "${it}:*"]
+  ])
 
   log_group_arns = concat(
     ["${aws_cloudwatch_log_group.handler.arn}:*"],
@@ -14,6 +16,11 @@ locals {
         split(":", function.arn)[3],
         split(":", function.arn)[4],
         function.log_group_name == null ? "/aws/lambda/${local.function_names[key]}" : function.log_group_name,
+      )
+    ],
+    [
+      for it in values(local.receiver_functions) : format(
+        "arn:%s:logs:%s:%s:log-group:/aws/lambda/%s:*", it.parts[1], it.parts[3], it.parts[4], it.parts[6],
       )
     ],
   )

@@ -1,10 +1,10 @@
 output "retry_queue_urls" {
-  description = "The retry queues, where failed events wait, by the keys of their functions and queues."
+  description = "The retry queues, where failed events wait, by the keys of their functions, queues and receivers."
   value       = { for key, queue in local.queue_of : key => aws_sqs_queue.retry[queue].url }
 }
 
 output "retry_queue_arns" {
-  description = "The on-failure destinations of the functions, and the dead-letter queues of the queues, by their keys."
+  description = "The on-failure destinations of the functions, and the dead-letter queues of the queues and of targets of rules and schedules, by the keys of these."
   value       = { for key, queue in local.queue_of : key => aws_sqs_queue.retry[queue].arn }
 }
 
@@ -54,8 +54,11 @@ output "records_bucket_name" {
 }
 
 output "records_bucket_arn" {
-  description = "The bucket's ARN, which is the on-failure destination of functions with `records`. Null without one."
+  description = "The bucket's ARN, which is the on-failure destination of functions with `records`, and of the mappings of `streams`. Null without one."
   value       = local.has_bucket ? local.bucket_arn : null
+
+  # Lambda refuses a destination if the function's role may not put objects there.
+  depends_on = [aws_iam_role_policy.sender, aws_s3_bucket_policy.records]
 }
 
 output "record_notifications" {

@@ -4,7 +4,7 @@ locals {
   # The functions that records from each queue may name, or the source queue that its messages go back to.
   queues = merge(
     { for key in keys(var.functions) : "retry-${key}" => [key] if !var.shared_queue },
-    { for key in keys(var.queues) : "retry-${key}" => [key] },
+    { for key in concat(keys(var.queues), keys(local.receiver_names)) : "retry-${key}" => [key] },
     { for name in ["retry"] : name => keys(local.target_names) if var.shared_queue },
     # SQS's redrive sends all dead letters to one queue.
     {
@@ -63,7 +63,8 @@ locals {
           allowed = concat(
             local.handler_role_arns,
             var.redrive_principals,
-            distinct([for key, function in var.functions : function.role_arn if local.queue_of[key] == queue])
+            distinct([for key, function in var.functions : function.role_arn if local.queue_of[key] == queue]),
+            local.delivering_roles[queue],
           )
         },
       ]
@@ -155,6 +156,19 @@ resource "aws_sqs_queue_policy" "retry" {
         } if local.has_bucket && contains(local.notifying_queues, each.key)
       ],
       [
+        # A policy has 8 KB, so all rules have one statement.
+        for rules in [local.delivering_rules[each.key]] : {
+          Effect    = "Allow"
+          Principal = { Service = "events.amazonaws.com" }
+          Action    = "sqs:SendMessage"
+          Resource  = aws_sqs_queue.retry[each.key].arn
+          Condition = {
+            ArnEquals    = { "aws:SourceArn" = rules }
+            StringEquals = { "aws:SourceAccount" = split(":", aws_sqs_queue.retry[each.key].arn)[4] }
+          }
+        } if length(rules) > 0
+      ],
+      [
         for action in ["sqs:DeleteQueue"] : {
           Effect    = "Deny"
           Principal = "*"
@@ -221,9 +235,13 @@ locals {
   target_names = merge(
     local.function_names,
     { for key, it in var.queues : key => "sqs:${split(":", it.queue.arn)[5]}" },
+    local.receiver_names,
   )
 
-  source_queue_arns = [for it in values(var.queues) : it.queue.arn]
+  # The keys of what has no metrics of Lambda.
+  queue_keys = concat(keys(var.queues), keys(var.receivers.queues))
+
+  source_queue_arns = concat([for it in values(var.queues) : it.queue.arn], local.receiver_queues)
 
   # The queue from which SQS may move messages to a retry queue.
   source_arns = { for key, it in var.queues : "retry-${key}" => it.queue.arn }

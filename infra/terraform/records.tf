@@ -15,14 +15,14 @@ locals {
   bucket_key   = var.records_bucket == null ? null : var.records_bucket.kms_key_arn
 
   # The queue to which the bucket sends the notices of each function's records.
-  record_notifications = [
+  record_notifications = concat([
     for key, name in local.function_names : {
       id            = key
       queue_arn     = aws_sqs_queue.retry[local.queue_of[key]].arn
       events        = [local.record.event]
       filter_prefix = "${local.record.prefix}${name}/"
     }
-  ]
+  ], local.stream_notifications)
   notifying_queues = distinct([for key in keys(var.functions) : local.queue_of[key]])
 
   # A record is read until its event is given up, and then as long as its dead letter is kept.
@@ -43,7 +43,7 @@ locals {
   # What the handler may do with records, and people who look at dead letters: the payload of a large one is still in the
   # bucket.
   record_reading = [
-    { actions = local.record.handler.objects, on = [for arn in local.bucket_arns : "${arn}/${local.record.prefix}*"] },
+    { actions = local.record.handler.objects, on = [for arn in local.bucket_arns : "${arn}/${local.record_prefix}*"] },
     { actions = local.record.handler.key, on = [for key in [local.bucket_key] : key if key != null] },
   ]
 }
@@ -100,7 +100,7 @@ resource "aws_s3_bucket_lifecycle_configuration" "records" {
     id     = "records"
     status = "Enabled"
     filter {
-      prefix = local.record.prefix
+      prefix = local.record_prefix
     }
     expiration {
       days = local.records_days

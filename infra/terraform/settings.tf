@@ -116,5 +116,7 @@ locals {
   }
 
   # The maximum age of each function and queue, in seconds.
-  max_age_seconds = { for key, own in local.own_values : key => local.seconds[lookup(own, "MAX_AGE", var.max_age)] }
+  max_age_seconds = {
+    for key in keys(local.target_names) : key => local.seconds[try(local.own_values[key].MAX_AGE, var.max_age)]
+  }
 }

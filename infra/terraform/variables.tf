@@ -144,6 +144,117 @@ variable "consumers" {
   nullable    = false
 }
 
+variable "receivers" {
+  description = <<-EOT
+    The functions and standard queues that are in neither `functions` nor `queues`, and to which `rules` and `schedules`
+    deliver, by keys of your choice. A function's ARN is the one by which a rule or a schedule names it as its target.
+    `kms_key_arn` is a queue's key, if it has one of its own.
+  EOT
+  type = object({
+    functions = optional(map(string), {})
+    queues = optional(map(object({
+      arn         = string
+      kms_key_arn = optional(string)
+    })), {})
+  })
+  default  = {}
+  nullable = false
+
+  validation {
+    condition = alltrue([
+      for key in concat(keys(var.receivers.functions), keys(var.receivers.queues)) : can(regex("^[a-zA-Z0-9_-]{1,40}$", key))
+    ])
+    error_message = "The keys of receivers must have 1 to 40 letters, digits, hyphens or underscores."
+  }
+  validation {
+    condition = alltrue([
+      for arn in values(var.receivers.functions) : can(regex("^arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:function:[^:]+(:[^:]+)?$", arn))
+    ])
+    error_message = "Each function of receivers must be the ARN of a function, a version or an alias."
+  }
+  validation {
+    condition = alltrue([
+      for it in values(var.receivers.queues) : can(regex("^arn:[a-z-]+:sqs:[a-z0-9-]+:[0-9]{12}:[a-zA-Z0-9_-]{1,80}$", it.arn))
+    ])
+    error_message = "Each queue of receivers must be a standard queue: a backoff would break the order of a FIFO queue."
+  }
+}
+
+variable "rules" {
+  description = <<-EOT
+    The rules of EventBridge whose targets are in `functions`, `queues` or `receivers`, by keys of your choice. What could
+    not be delivered to a target goes to it again, if `retry_queue_arns` of its key is the target's dead-letter queue.
+    `rule` and `target` are the resources: `aws_cloudwatch_event_rule.placed` and `aws_cloudwatch_event_target.orders`.
+    `receiver` is the key.
+  EOT
+  type = map(object({
+    rule     = object({ arn = string })
+    receiver = string
+    target = object({
+      input             = optional(string)
+      input_path        = optional(string)
+      input_transformer = optional(list(object({ input_template = string })))
+    })
+  }))
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = alltrue([for it in values(var.rules) : can(regex("^arn:[a-z-]+:events:[a-z0-9-]+:[0-9]{12}:rule/", it.rule.arn))])
+    error_message = "Each rule must be a rule of EventBridge."
+  }
+  validation {
+    condition = alltrue([
+      for it in values(var.rules) :
+      it.target.input == null && it.target.input_path == null && length(coalesce(it.target.input_transformer, [])) == 0
+    ])
+    error_message = "The target of a rule must have no input, input_path or input_transformer: its dead letters have the event from before that, so a retry would give the target something else."
+  }
+}
+
+variable "schedules" {
+  description = <<-EOT
+    The schedules of EventBridge Scheduler whose targets are in `functions`, `queues` or `receivers`, by keys of your
+    choice. Their role may then send to the retry queue. What could not be delivered goes to the target again, if
+    `retry_queue_arns` of its key is the schedule's dead-letter queue. `schedule` is the resource:
+    `aws_scheduler_schedule.nightly`. `receiver` is the key.
+  EOT
+  type = map(object({
+    schedule = object({ target = list(object({ role_arn = string })) })
+    receiver = string
+  }))
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = alltrue([for key in keys(var.schedules) : can(regex("^[a-zA-Z0-9_-]{1,40}$", key))])
+    error_message = "The keys of schedules must have 1 to 40 letters, digits, hyphens or underscores."
+  }
+}
+
+variable "streams" {
+  description = <<-EOT
+    The mappings of Kinesis streams, DynamoDB streams and Kafka topics to functions whose batches come back if the function
+    could not process them, by keys of your choice. `mapping` is the resource, `aws_lambda_event_source_mapping.clicks`,
+    whose on-failure destination is `records_bucket_arn`. `function` is a key of `functions`. There must be a bucket:
+    `records` or `records_bucket`.
+  EOT
+  type = map(object({
+    function = string
+    mapping = object({
+      uuid                    = string
+      function_response_types = optional(set(string))
+    })
+  }))
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = alltrue([for key in keys(var.streams) : can(regex("^[a-zA-Z0-9_-]{1,40}$", key))])
+    error_message = "The keys of streams must have 1 to 40 letters, digits, hyphens or underscores."
+  }
+}
+
 variable "only_attached_qualifiers" {
   description = "Whether the handler may re-invoke only the qualifiers in `functions`, not all versions and aliases of the functions."
   type        = bool

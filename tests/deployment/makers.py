@@ -69,6 +69,13 @@ def parameters(options: Options) -> dict[str, str]:
                 given["MaxPollers"] = str(most)
             case "records_bucket", _:
                 given |= {"RecordsBucketName": value.get("name", ""), "RecordsKeyArn": value.get("kms_key_arn", "")}
+            case "rules", {}:
+                given["SourceRules"] = ",".join(each["rule"]["arn"] for each in value.values())
+            case "schedules", {}:
+                roles = [target["role_arn"] for each in value.values() for target in each["schedule"]["target"]]
+                given["ScheduleRoles"] = ",".join(roles)
+            case "streams", {}:
+                given["Streams"] = "true"
             case "functions", {}:
                 given |= {"TargetFunctions": "", "SourceQueues": QUEUE["arn"]}
             case _, list():

@@ -17,14 +17,16 @@ TARGET = Path(__file__).resolve().parents[2] / os.environ.get("CARGO_TARGET_DIR"
 # Properties that may differ: names, descriptions, code locations, and traces of the tool that made the template.
 INCIDENTAL = {"Lambda::Function": {"Code", "Description", "Environment", "Role"}}
 
-# A template may have any number of these. Policies are compared by their statements, topics and keys belong to the
-# environment, alarms are made from the same file, and dashboards are not compared.
+# A template may have any number of these. Policies are compared by their statements, topics, keys, rules and schedules
+# belong to the environment, alarms are made from the same file, and dashboards are not compared.
 UNCOUNTED = {
     "IAM::Policy",
     "IAM::ManagedPolicy",
     "SNS::Topic",
     "SNS::TopicPolicy",
     "KMS::Key",
+    "Events::Rule",
+    "Scheduler::Schedule",
     "CloudWatch::Alarm",
     "CloudWatch::Dashboard",
 }

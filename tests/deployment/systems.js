@@ -6,10 +6,12 @@ const load = createRequire(require.resolve('../../infra/cdk/package.json'));
 const {
   App,
   aws_ec2: ec2,
+  aws_events: events,
   aws_iam: iam,
   aws_kms: kms,
   aws_lambda: lambda,
   aws_s3: s3,
+  aws_scheduler: scheduler,
   aws_sqs: sqs,
   Duration,
   Stack,
@@ -56,7 +58,11 @@ const PROPERTIES = {
   }),
   redrive_principals: () => ({}),
   operator_principals: () => ({}),
+  rules: () => ({}),
+  schedules: () => ({}),
 };
+
+const DAILY = { expressionString: 'rate(1 day)' };
 
 const propertyOf = (name) => name.replace(/_./g, ([, initial]) => initial.toUpperCase());
 
@@ -78,6 +84,22 @@ function templateOf(options) {
     role: roleOf(target.role_arn),
   });
   retry.attach(orders, options.records || options.records_bucket ? { records: true } : {});
+  for (const [id, { rule }] of Object.entries(options.rules ?? {})) {
+    const ruleName = rule.arn.split('/').pop();
+    const targets = [{ bind: () => ({ arn: target.arn }) }];
+    retry.attachRule(
+      new events.Rule(stack, `Rule-${id}`, { ruleName, eventPattern: { source: ['shop'] }, targets }),
+      orders,
+    );
+  }
+  for (const [id, { schedule }] of Object.entries(options.schedules ?? {})) {
+    const role = roleOf(schedule.target[0].role_arn);
+    const toOrders = { bind: () => ({ arn: target.arn, role }) };
+    retry.attachSchedule(
+      new scheduler.Schedule(stack, `Schedule-${id}`, { schedule: DAILY, target: toOrders }),
+      orders,
+    );
+  }
   for (const arn of options.redrive_principals ?? []) retry.grantRedrive(roleOf(arn));
   for (const arn of options.operator_principals ?? []) retry.grantOperate(roleOf(arn));
   return Template.fromStack(stack).toJSON();

@@ -96,6 +96,29 @@ class OptionTest(unittest.TestCase):
         bound = self.variables(system(SourceQueues=queue, QueueTargets='{"retry-others":["mails"]}'))
         self.assertEqual(json.loads(bound["QUEUE_TARGETS"])["{RetryQueue}"], [ORDERS, INVOICES, queue])
 
+    def test_batches_of_streams_are_kept_read_and_told_beside_failure_records(self) -> None:
+        for streams, prefix in (("false", "aws/lambda/async/"), ("true", "aws/lambda/")):
+            made = system(Records="true", RecordsBucketName="mine", Streams=streams, OperatorPrincipals=ROLES[0])
+            bucket = made["RecordsBucket"].properties
+            (told,) = bucket["NotificationConfiguration"]["QueueConfigurations"]
+            self.assertEqual(told["Filter"]["S3Key"]["Rules"], [{"Name": "prefix", "Value": prefix}])
+            self.assertEqual(bucket["LifecycleConfiguration"]["Rules"][0]["Prefix"], prefix)
+            policies = (
+                made["HandlerRole"].properties["Policies"][0]["PolicyDocument"],
+                made["OperatePolicy"].properties["PolicyDocument"],
+            )
+            for policy in policies:
+                (read,) = (each["Resource"] for each in policy["Statement"] if each["Action"] == "s3:GetObject")
+                self.assertEqual([arn.partition("/")[2] for arn in read], [f"{prefix}*"] * 2)
+
+    def test_the_retry_queue_is_bound_to_its_targets_if_rules_or_schedules_send_to_it(self) -> None:
+        rule, role = f"arn:aws:events:{HOME}:rule/placed", "arn:aws:iam::111111111111:role/nightly"
+        for given in ({"SourceRules": rule}, {"ScheduleRoles": role}):
+            for own in ({}, {"retry-others": ["mails"]}):
+                made = system(**given, QueueTargets=json.dumps(own) if own else "")
+                targets = json.loads(self.variables(made)["QUEUE_TARGETS"])
+                self.assertEqual(targets, {"{RetryQueue}": [ORDERS, INVOICES]} | own)
+
     def test_the_dashboard_shows_what_a_ledger_costs_and_leaves_placeholders_to_cloudwatch(self) -> None:
         for ledger in ("true", "false"):
             body = system(Dashboard="true", Ledger=ledger)["Overview"].properties["DashboardBody"]

@@ -29,6 +29,79 @@ module "comeback" {
   queues      = { imports = { queue = aws_sqs_queue.imports } }
 }
 """
+DELIVERED = """
+resource "aws_sqs_queue" "jobs" {
+  name = "jobs"
+}
+resource "aws_cloudwatch_event_rule" "placed" {
+  name          = "placed"
+  event_pattern = jsonencode({ source = ["shop"] })
+}
+resource "aws_cloudwatch_event_target" "jobs" {
+  rule = aws_cloudwatch_event_rule.placed.name
+  arn  = aws_sqs_queue.jobs.arn
+  dead_letter_config {
+    arn = module.comeback.retry_queue_arns["jobs"]
+  }
+}
+resource "aws_iam_role" "nightly" {
+  name               = "nightly"
+  assume_role_policy = jsonencode({ Version = "2012-10-17", Statement = [] })
+}
+resource "aws_scheduler_schedule" "nightly" {
+  name                = "nightly"
+  schedule_expression = "rate(1 day)"
+  flexible_time_window {
+    mode = "OFF"
+  }
+  target {
+    arn      = aws_sqs_queue.jobs.arn
+    role_arn = aws_iam_role.nightly.arn
+    dead_letter_config {
+      arn = module.comeback.retry_queue_arns["jobs"]
+    }
+  }
+}
+module "comeback" {
+  source      = "../infra/terraform"
+  handler_zip = "../infra/terraform/versions.tf"
+  functions   = {}
+  receivers   = { queues = { jobs = aws_sqs_queue.jobs } }
+  rules = {
+    placed = { rule = aws_cloudwatch_event_rule.placed, receiver = "jobs", target = aws_cloudwatch_event_target.jobs }
+  }
+  schedules = { nightly = { schedule = aws_scheduler_schedule.nightly, receiver = "jobs" } }
+}
+"""
+STREAMED = """
+resource "aws_kinesis_stream" "clicks" {
+  name        = "clicks"
+  shard_count = 1
+}
+resource "aws_lambda_event_source_mapping" "clicks" {
+  event_source_arn        = aws_kinesis_stream.clicks.arn
+  function_name           = "orders"
+  starting_position       = "LATEST"
+  function_response_types = ["ReportBatchItemFailures"]
+  destination_config {
+    on_failure {
+      destination_arn = module.comeback.records_bucket_arn
+    }
+  }
+}
+module "comeback" {
+  source      = "../infra/terraform"
+  handler_zip = "../infra/terraform/versions.tf"
+  functions = {
+    orders = {
+      arn      = "arn:aws:lambda:us-east-1:111111111111:function:orders"
+      role_arn = "arn:aws:iam::111111111111:role/orders"
+    }
+  }
+  records     = true
+  streams     = { clicks = { mapping = aws_lambda_event_source_mapping.clicks, function = "orders" } }
+}
+"""
 RELEASED = """
 module "%s" {
   source    = "../terraform-aws-comeback-1.2.3"
@@ -76,6 +149,20 @@ class TerraformTest(unittest.TestCase):
         (self.module / "provider_override.tf").write_text(VERSION_6)
         said = terraform.run(folder, "plan", "-no-color", fails=is_old)
         self.assertIn("got 1048576" if is_old else "= 1048576", said)
+
+    def test_rules_schedules_and_mappings_name_parts_of_a_module_that_names_them(self) -> None:
+        """Terraform would find a circle, and keys of resources that are not known yet."""
+        (self.module / "targets_override.tf").write_text(terraform.TARGETS)
+        for resources, made in (
+            (DELIVERED, 'aws_iam_role_policy.schedule["nightly"]'),
+            (STREAMED, "aws_s3_bucket_notification.records[0]"),
+        ):
+            folder = self.module.parents[1] / f"planned-{len(resources)}"
+            folder.mkdir()
+            (folder / "main.tf").write_text(PROVIDER + resources)
+            terraform.run(folder, "init", *(PLUGINS or []))
+            said = terraform.run(folder, "plan", "-no-color")
+            self.assertIn(f"module.comeback.{made} will be created", said)
 
     def test_a_released_module_deploys_the_code_that_it_carries(self) -> None:
         folder = self.module.parents[1]

@@ -410,3 +410,112 @@ run "functions_that_share_a_queue_share_it_with_no_queue" {
     error_message = "expected two queues, got ${jsonencode(local.queues)}"
   }
 }
+
+run "what_rules_and_schedules_could_not_deliver_waits_in_the_retry_queue_of_the_target" {
+  variables {
+    receivers = {
+      functions = { audit = "arn:aws:lambda:us-east-1:123456789012:function:audit:live" }
+      queues    = { jobs = { arn = "arn:aws:sqs:us-east-1:123456789012:jobs", kms_key_arn = "arn:aws:kms:us-east-1:123456789012:key/2" } }
+    }
+    rules = {
+      placed   = { rule = { arn = "arn:aws:events:us-east-1:123456789012:rule/placed" }, receiver = "orders", target = {} }
+      canceled = { rule = { arn = "arn:aws:events:us-east-1:123456789012:rule/shop/canceled" }, receiver = "orders", target = {} }
+      watched  = { rule = { arn = "arn:aws:events:us-east-1:123456789012:rule/placed" }, receiver = "audit", target = {} }
+    }
+    schedules = {
+      nightly = { schedule = { target = [{ role_arn = "arn:aws:iam::123456789012:role/service/nightly" }] }, receiver = "jobs" }
+    }
+    kms_key_arn = "arn:aws:kms:us-east-1:123456789012:key/1"
+  }
+  assert {
+    condition = toset(values(jsondecode(local.environment.QUEUE_TARGETS))) == toset([
+      ["orders"], ["payments"], ["audit"], ["sqs:jobs"]
+    ])
+    error_message = "expected a queue for each target, got ${local.environment.QUEUE_TARGETS}"
+  }
+  assert {
+    condition = {
+      for key in ["orders", "payments", "audit", "jobs"] : key => [
+        for it in jsondecode(aws_sqs_queue_policy.retry["retry-${key}"].policy).Statement :
+        it.Condition.ArnEquals["aws:SourceArn"] if it.Effect == "Allow"
+      ]
+      } == {
+      orders   = [["arn:aws:events:us-east-1:123456789012:rule/shop/canceled", "arn:aws:events:us-east-1:123456789012:rule/placed"]]
+      payments = []
+      audit    = [["arn:aws:events:us-east-1:123456789012:rule/placed"]]
+      jobs     = []
+    }
+    error_message = "expected that each rule sends to the queues of its targets only"
+  }
+  assert {
+    condition = jsondecode(aws_iam_role_policy.schedule["nightly"].policy).Statement[*].Action == [
+      ["sqs:SendMessage"], ["kms:Decrypt", "kms:GenerateDataKey"]
+    ] && aws_iam_role_policy.schedule["nightly"].role == "nightly"
+    error_message = "expected that the schedule's role may send, got ${aws_iam_role_policy.schedule["nightly"].policy}"
+  }
+  assert {
+    condition = (
+      strcontains(aws_sqs_queue_policy.retry["retry-jobs"].policy, "role/service/nightly")
+      && !strcontains(aws_sqs_queue_policy.retry["retry-orders"].policy, "role/service/nightly")
+    )
+    error_message = "expected that the schedule's role is exempt from the denial of its own queue only"
+  }
+  assert {
+    condition = alltrue([
+      for resource in ["function:audit\"", "function:audit:*", "sqs:us-east-1:123456789012:jobs", "key/2"] :
+      strcontains(local.handler_policy, resource)
+    ])
+    error_message = "expected that the handler may deliver again, got ${local.handler_policy}"
+  }
+  assert {
+    condition = alltrue([
+      contains(keys(output.retry_queue_arns), "jobs"),
+      contains(keys(local.watched), "UndeliveredFailures-audit"),
+      !contains(keys(local.watched), "UndeliveredFailures-jobs"),
+      contains(keys(local.watched), "Lateness-jobs"),
+    ])
+    error_message = "expected the alarms of a function and of a queue, got ${jsonencode(keys(local.watched))}"
+  }
+}
+
+run "batches_of_streams_come_back_through_the_bucket" {
+  variables {
+    functions = {
+      orders = {
+        arn      = "arn:aws:lambda:us-east-1:123456789012:function:orders"
+        role_arn = "arn:aws:iam::123456789012:role/orders"
+      }
+      payments = {
+        arn      = "arn:aws:lambda:us-east-1:123456789012:function:payments"
+        role_arn = "arn:aws:iam::123456789012:role/payments"
+        records  = true
+      }
+    }
+    streams = {
+      clicks = { function = "orders", mapping = { uuid = "11111111-2222-3333-4444-555555555555", function_response_types = ["ReportBatchItemFailures"] } }
+      views  = { function = "payments", mapping = { uuid = "66666666-2222-3333-4444-555555555555" } }
+    }
+  }
+  assert {
+    condition = [for queue in aws_s3_bucket_notification.records[0].queue : queue.filter_prefix] == [
+      "aws/lambda/async/orders/",
+      "aws/lambda/async/payments/",
+      "aws/lambda/11111111-2222-3333-4444-555555555555/",
+      "aws/lambda/66666666-2222-3333-4444-555555555555/",
+    ]
+    error_message = "expected a notification for each function and mapping"
+  }
+  assert {
+    condition = {
+      for key, it in aws_lambda_function_event_invoke_config.this : key => length(it.destination_config[0].on_success)
+    } == { "orders:$LATEST" = 1, "payments:$LATEST" = 0 }
+    error_message = "expected the successes of the function that says which records have failed, and of no other"
+  }
+  assert {
+    condition = (
+      aws_s3_bucket_lifecycle_configuration.records[0].rule[0].filter[0].prefix == "aws/lambda/"
+      && strcontains(local.handler_policy, "comeback-records/aws/lambda/*")
+    )
+    error_message = "expected that batches are kept and read, too, got ${local.handler_policy}"
+  }
+}
