@@ -41,6 +41,23 @@ async fn a_letter_comes_back_with_every_byte_of_its_payload() {
 }
 
 #[tokio::test]
+async fn an_event_that_was_never_delivered_is_redriven_as_it_is_and_a_part_of_one_is_not() {
+    let cloud = Cloud::start(&[]);
+    let rule = "arn:aws:events:us-east-1:000000000000:rule/links";
+    let event = r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":1},"_original_payload":{}}"#;
+    cloud.send(&[event.to_owned()], &[("SourceArn", rule)]).await;
+    let cut = [("Reason", "payload_truncated"), ("SourceArn", rule)];
+    cloud.send(&[r#"{"id":"2"}"#.to_owned()], &cut).await;
+    let listed = cloud.json(&["dead", "list", "--json"]);
+    let sources = listed["letters"].as_array().unwrap().iter().map(|letter| &letter["source"]);
+    assert_eq!(sources.collect::<Vec<_>>(), [rule, rule]);
+    let redriven = cloud.run(&["dead", "redrive", "--yes"]);
+    let said = text(&redriven.stdout) + &text(&redriven.stderr);
+    assert!(said.contains("EventBridge has kept only a part of its payload"), "{said}");
+    assert_eq!((cloud.runs(1).await, cloud.letters().await), (vec![event.to_owned()], [1, 0]));
+}
+
+#[tokio::test]
 async fn letters_that_are_only_read_are_visible_again_at_once() {
     let cloud = Cloud::start(&[]);
     cloud.send(&numbered(120), &[("ErrorType", "app.PaymentError")]).await;

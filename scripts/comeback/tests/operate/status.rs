@@ -2,13 +2,47 @@
 
 use std::net::TcpListener;
 
-use crate::support::{Cloud, TARGET, example_target};
+use crate::support::{Cloud, TARGET, attribute, example_target, json as json_of};
 use aws_sdk_lambda::types::Environment;
 use serde_json::{Value, json};
 
 /// Events fail twice, two seconds after each other, and are then given up.
 const QUICK: [&str; 6] =
     ["--set", "BASE_BACKOFF=1s", "--set", "MAX_BACKOFF=1s", "--set", "MAX_ATTEMPTS=1"];
+
+#[tokio::test]
+async fn an_event_that_was_never_delivered_is_traced_until_its_function_accepts_it() {
+    let bound = r#"QUEUE_TARGETS={"retry":["example-target"]}"#;
+    let cloud = Cloud::start(&[&["--set", bound], &QUICK[..]].concat());
+    let event = r#"{"id":"links-1"}"#;
+    let call = cloud.client.sqs.send_message().message_body(event);
+    let call = call.queue_url(format!("{}/000000000000/retry", cloud.endpoint));
+    let rule = "arn:aws:events:us-east-1:000000000000:rule/links";
+    let target = TARGET.strip_suffix(":$LATEST").unwrap();
+    let attributes = [("RULE_ARN", rule), ("TARGET_ARN", target), ("ERROR_CODE", "NO_PERMISSIONS")];
+    let call = attributes.iter().fold(call, |call, (name, value)| {
+        call.message_attributes(*name, attribute("String", value))
+    });
+    let id = call.send().await.unwrap().message_id.unwrap();
+    assert_eq!(cloud.runs(1).await, [event]);
+    let life = loop {
+        let life = cloud.run(&["trace", &id, "--json"]);
+        if life.status.success() && json_of(&life)["next"]["state"] == "delivered" {
+            break json_of(&life);
+        }
+    };
+    let steps = life["steps"].as_array().unwrap();
+    let whats: Vec<_> = steps.iter().map(|step| step["what"].as_str().unwrap()).collect();
+    assert_eq!(whats, ["undelivered", "waits", "delivered"]);
+    assert_eq!(
+        (&steps[0]["source"], &steps[0]["error_type"]),
+        (&json!(rule), &json!("NO_PERMISSIONS"))
+    );
+    let run = steps[2]["retry_request_id"].as_str().unwrap();
+    assert_eq!(cloud.json(&["trace", run, "--json"]), life, "its run leads to it");
+    let told = cloud.says(&["trace", &id]);
+    assert!(told.contains("never delivered by rule links: NO_PERMISSIONS"), "{told}");
+}
 
 #[tokio::test]
 async fn the_life_of_an_event_is_found_by_the_id_that_its_sender_got() {
