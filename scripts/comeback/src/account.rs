@@ -16,4 +16,5 @@ pub mod policy;
 pub mod queue;
 pub mod sender;
 pub mod setup;
+pub mod stream;
 pub mod tags;

@@ -15,6 +15,7 @@ use crate::{
         function::{Function, InvokeConfig, Unsupported},
         mapping::Mapping,
         queue::{Queue, QueueAttributes},
+        stream::Stream,
         tags::Tags,
     },
     aws::{Aws, existing, fault},
@@ -52,14 +53,44 @@ pub fn function(it: FunctionConfiguration) -> Function {
     }
 }
 
+/// The mappings of queues.
 pub async fn mappings(aws: &Aws) -> Answer<Vec<Mapping>> {
+    Ok(mappings_and_streams(aws).await?.0)
+}
+
+/// The mappings of queues, and those of streams.
+pub async fn mappings_and_streams(aws: &Aws) -> Answer<(Vec<Mapping>, Vec<Stream>)> {
     let listed = aws.lambda.list_event_source_mappings().into_paginator().items().send();
     let listed = aws.call(listed.collect::<Result<Vec<_>, _>>()).await;
     let listed = listed.map_err(fault("lambda:ListEventSourceMappings", "*"))?;
     let mut mappings: Vec<_> = listed.iter().map(mapping).collect();
     mappings.retain(|mapping| mapping.queue.contains(":sqs:"));
     mappings.sort_by(|one, other| one.queue.cmp(&other.queue));
-    Ok(mappings)
+    let is_stream = |it: &&EventSourceMappingConfiguration| {
+        it.event_source_arn().is_some_and(Stream::is_source)
+    };
+    Ok((mappings, listed.iter().filter(is_stream).map(stream).collect()))
+}
+
+fn stream(it: &EventSourceMappingConfiguration) -> Stream {
+    let on_failure = it.destination_config().and_then(|it| it.on_failure());
+    let on_failure = on_failure.and_then(|it| it.destination()).filter(|arn| !arn.is_empty());
+    // -1 stands for no limit, as does a missing value.
+    let is_unlimited = |limit: Option<i32>| limit.is_none_or(|limit| limit < 0);
+    Stream {
+        uuid: it.uuid().unwrap_or_default().to_owned(),
+        source: it.event_source_arn().unwrap_or_default().to_owned(),
+        function: it.function_arn().unwrap_or_default().to_owned(),
+        on_failure: on_failure.map(str::to_owned),
+        is_endless: is_unlimited(it.maximum_retry_attempts())
+            && is_unlimited(it.maximum_record_age_in_seconds()),
+        is_split: it.bisect_batch_on_function_error() == Some(true),
+        reports_failures: reports_failures(it),
+    }
+}
+
+fn reports_failures(it: &EventSourceMappingConfiguration) -> bool {
+    it.function_response_types().contains(&FunctionResponseType::ReportBatchItemFailures)
 }
 
 fn mapping(it: &EventSourceMappingConfiguration) -> Mapping {
@@ -73,9 +104,7 @@ fn mapping(it: &EventSourceMappingConfiguration) -> Mapping {
         last_result: it.last_processing_result().map(str::to_owned),
         batch_size: number(it.batch_size()),
         window: Duration::from_secs(number(it.maximum_batching_window_in_seconds()).into()),
-        reports_failures: it
-            .function_response_types()
-            .contains(&FunctionResponseType::ReportBatchItemFailures),
+        reports_failures: reports_failures(it),
         is_filtered: it.filter_criteria().is_some_and(|filters| !filters.filters().is_empty()),
     }
 }

@@ -15,6 +15,7 @@ use crate::{
         known::Names,
         mapping::Mapping,
         names::{is_queue, last, queue_arn},
+        stream::Stream,
     },
     aws::{
         Aws,
@@ -34,6 +35,7 @@ use crate::{
 struct Account {
     functions: BTreeMap<String, Function>,
     mappings: Answer<Vec<Mapping>>,
+    streams: Vec<Stream>,
     configs: BTreeMap<String, Answer<Vec<InvokeConfig>>>,
     /// The names of the queues that functions were attached to, according to their tags.
     attached: BTreeMap<String, Answer<BTreeSet<String>>>,
@@ -53,8 +55,11 @@ pub async fn gather(
     only: &[String],
 ) -> Result<Vec<Facts>, Failure> {
     let aws = &aws.adaptive();
-    let (listed, mappings) = tokio::join!(aws.call(functions(aws)), reads::mappings(aws));
+    let (listed, mapped) = tokio::join!(aws.call(functions(aws)), reads::mappings_and_streams(aws));
     let listed = listed?;
+    // If they can't be read, each system has a finding for it.
+    let streams = mapped.as_ref().map(|(_, streams)| streams.clone()).unwrap_or_default();
+    let mappings = mapped.map(|(mappings, _)| mappings);
     let examined = named(&listed, handler)?.into_iter().map(|it| it.name().to_owned());
     let examined: BTreeSet<_> = examined.collect();
     let all: BTreeSet<_> = handlers(&listed).map(|it| it.name().to_owned()).collect();
@@ -83,6 +88,7 @@ pub async fn gather(
     let account = Account {
         functions,
         mappings,
+        streams,
         configs,
         attached,
         counted,
@@ -161,6 +167,12 @@ impl Account {
         let told: Vec<_> = told.map(|it| &it.to).collect();
         told.iter().any(|to| queues.contains(*to))
             || !told.iter().any(|to| self.retry_queues.contains_key(*to))
+    }
+
+    /// The streams that these functions process.
+    fn streams_of(&self, targets: &[Target]) -> Vec<Stream> {
+        let is_own = |it: &&Stream| targets.iter().any(|target| target.name == it.consumer());
+        self.streams.iter().filter(is_own).cloned().collect()
     }
 
     /// Whether the destinations and tags of all functions but these could be read.
@@ -289,9 +301,7 @@ async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) 
         calls::errors_decided(aws, handler),
         calls::deliveries(aws, handler, &account.schedules, &targets, &sources),
     );
-    for (target, may_be_invoked) in targets.iter_mut().zip(invocations) {
-        target.may_be_invoked = may_be_invoked;
-    }
+    targets.iter_mut().zip(invocations).for_each(|(it, may)| it.may_be_invoked = may);
     Some(Facts {
         now: aws.now(),
         handler: handler.clone(),
@@ -303,6 +313,7 @@ async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) 
         dead_letters,
         dead_letters_denied: dead_letters_denied.map(actions),
         others: account.others(&targets),
+        streams: account.streams_of(&targets),
         targets,
         sources,
         deliveries,

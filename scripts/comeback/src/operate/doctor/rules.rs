@@ -24,6 +24,7 @@ mod retry_queues;
 mod role;
 mod running;
 mod sources;
+mod streams;
 mod targets;
 #[cfg(test)]
 mod tests;
@@ -52,6 +53,7 @@ pub fn diagnose(facts: &Facts) -> Vec<Examined> {
         all.push(sources::examine_source(facts, source));
         all.extend(source.consumers.iter().map(|it| sources::examine_consumer(source, it)));
     }
+    all.extend(facts.streams.iter().map(streams::examine_stream));
     match &facts.deliveries {
         Ok(deliveries) => {
             all.extend(deliveries.iter().map(|it| deliveries::examine_delivery(facts, it)));

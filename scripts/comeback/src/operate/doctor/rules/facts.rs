@@ -17,6 +17,7 @@ use crate::{
         queue::Queue,
         sender::Sender,
         setup::RETENTION,
+        stream::Stream,
     },
     operate::doctor::rules::metric::Metric,
 };
@@ -39,6 +40,8 @@ pub struct Facts {
     pub dead_letters_denied: Answer<Vec<String>>,
     pub targets: Vec<Target>,
     pub sources: Vec<Source>,
+    /// The streams that the targets process.
+    pub streams: Vec<Stream>,
     /// The rules and schedules that deliver to the targets and the sources.
     pub deliveries: Answer<Vec<Delivery>>,
     /// The buckets with failure records: those of `RECORD_BUCKETS`, and those that tell a queue of this system.

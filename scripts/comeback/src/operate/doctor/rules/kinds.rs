@@ -383,6 +383,19 @@ kinds! {
     SOURCE_RETENTION_SHORT = Warning "source_retention_short",
         "the queue keeps messages for less than 14 days, counted from when they were sent",
         "SQS counts from when a message was sent to it, and deletes what its consumer doesn't reach.";
+    STREAM_WITHOUT_PAYLOAD = Warning "stream_without_payload",
+        "batches of a stream that the function can't process go to a queue or a topic, without their records",
+        "A record there says only where the batch was, so it becomes a dead letter with the reason payload_missing. A \
+         bucket gets the whole batch.";
+    STREAM_WITHOUT_DESTINATION = Warning "stream_without_destination",
+        "batches of a stream that the function can't process go nowhere",
+        "Once its retries are used up or its records are too old, a batch is lost. A bucket gets the whole batch.";
+    STREAM_STANDS_STILL = Warning "stream_stands_still",
+        "a batch of a stream is retried until its records expire",
+        "One batch that always fails stops its shard for a day or more, and then the records behind it expire, too.";
+    STREAM_UNSPLIT = Warning "stream_unsplit",
+        "a batch of a stream that fails is not split",
+        "One bad record fails all records of its batch.";
     DELIVERY_NOT_RETRIED = Warning "delivery_not_retried",
         "a rule or a schedule that delivers to a function or a queue of the system has no dead-letter queue. Rules on \
          other buses than the default one are not looked for",

@@ -4,4 +4,5 @@ mod buckets;
 mod deliveries;
 mod findings;
 mod queues;
+mod streams;
 mod systems;

@@ -6,6 +6,7 @@ use super::{
     buckets::BREAKS_OF_BUCKETS,
     deliveries::BREAKS_OF_DELIVERIES,
     queues::BREAKS_OF_QUEUES,
+    streams::BREAKS_OF_STREAMS,
     systems::{
         Break, HOME, closed_to_all_but, config, count, dead, for_everyone, healthy, key, ledger,
         mapping, names, orders, orders_run, retry, set, source, state, table, with_queue,
@@ -442,7 +443,8 @@ fn every_kind_of_finding_is_found_in_a_broken_system() {
     let of_deliveries = BREAKS_OF_DELIVERIES.iter().map(|(name, ..)| *name);
     // These are found beside others, each by its own test.
     let others = ["queue_unbound", "consumer_unattached", "dead_letters_are_retried", "unchecked"];
-    let all = all.chain(of_queues).chain(of_buckets).chain(of_deliveries);
+    let of_streams = BREAKS_OF_STREAMS.iter().map(|(name, ..)| *name);
+    let all = all.chain(of_queues).chain(of_buckets).chain(of_deliveries).chain(of_streams);
     let found: BTreeSet<_> = all.chain(others).collect();
     let kinds: BTreeSet<_> = kinds::ALL.iter().map(|kind| kind.name).collect();
     assert_eq!(kinds, found);

@@ -87,6 +87,7 @@ pub fn healthy() -> Facts {
             moved_from: Ok(Vec::new()),
         }],
         sources: Vec::new(),
+        streams: Vec::new(),
         deliveries: Ok(Vec::new()),
         buckets: Vec::new(),
         keys: Vec::new(),
