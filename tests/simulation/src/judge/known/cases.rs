@@ -295,12 +295,15 @@ impl Known {
     pub fn stranger(&mut self, target: usize, stranger: Stranger, trace: &str) {
         let Stranger { request_id, letter, envelope, over, undelivered, kind, .. } = &stranger;
         let event = self.events.len();
+        let (who, counted) = match undelivered {
+            Some(_) => ("EventBridge's", "undelivered events"),
+            None => ("a stranger's", "strangers"),
+        };
         self.story.tell(self.now, event, || {
             let body = &letter[..letter.floor_char_boundary(80)];
-            format!("a stranger's message, {kind}, given up as {over:?}: {body}")
+            format!("{who} message, {kind}, given up as {over:?}: {body}")
         });
-        let who = if undelivered.is_some() { "undelivered events" } else { "strangers" };
-        self.tally.count(Seen::Step(who));
+        self.tally.count(Seen::Step(counted));
         self.tally.count(Seen::Step(kind));
         let first_request = undelivered.as_ref().and_then(|it| it.letter_of.as_deref());
         // An envelope around an event that was never delivered is part of the event.
