@@ -8,7 +8,8 @@
 //! body whose sender can't be trusted is cut instead. A payload is never cut.
 //!
 //! If the failure record lies in a bucket, its payload stays there when it leaves no room for the attributes. The body
-//! of the letter is then the notice of that record, and [`PAYLOAD_LOCATION`] says where it lies.
+//! of the letter is then the notice of that record, and [`PAYLOAD_LOCATION`] says where it lies. If the letter is about
+//! a part of a batch, [`BATCH_PART`] says which, so that a redrive sends no other.
 //!
 //! A function that is retried without an envelope may have a payload that looks like one. [`NO_ENVELOPE`] then says
 //! that a redrive has to leave it as it is. [`SOURCE_ARN`] says the same of an event that was never delivered, which a
@@ -22,8 +23,8 @@ use std::borrow::Cow;
 use crate::{
     attribute::{DATA_TYPE, SIZE_MAX, acceptable_json, is_accepted},
     envelope::{Envelope, INVOCATION_MAX},
-    failure::{Event, Failure, Wrapping},
-    message::{Message, NO_ENVELOPE, PAYLOAD_LOCATION, SOURCE_ARN, SOURCE_QUEUE_ARN},
+    failure::{Condition, Event, Failure, Wrapping},
+    message::{BATCH_PART, Message, NO_ENVELOPE, PAYLOAD_LOCATION, SOURCE_ARN, SOURCE_QUEUE_ARN},
     notice::Location,
     queued::{ORIGINAL_ATTRIBUTES, Queued},
     reason::Reason,
@@ -42,6 +43,8 @@ pub const ADVICE: &str = "Advice";
 
 const WITHOUT_ENVELOPE: &str =
     "set TRANSPARENT=true for this function, then redrive: the payload fits without its envelope";
+
+const WITH_BATCH: &str = "set an S3 bucket as the on-failure destination of the event source mapping: only there the record has the batch";
 
 /// The attributes that tell people how a letter came about. Nothing reads them when it is moved back.
 pub const HISTORY: [&str; 3] = ["Attempts", "FirstFailureAt", "LastFailureAt"];
@@ -77,8 +80,13 @@ impl<'a> DeadLetter<'a> {
             && !failure.target.is_queue()
             && !failure.is_sent_bare()
             && payload.is_some_and(|it| (1..=INVOCATION_MAX).contains(&it.len()));
-        let is_in_bucket = matches!(failure.event, Some(Event::TooLarge));
-        let advice = is_only_too_large_wrapped.then(|| WITHOUT_ENVELOPE.to_owned());
+        let is_in_bucket = matches!(failure.event, Some(Event::TooLarge | Event::InParts(_)));
+        let lacks_batch = failure.condition == Condition::OfBatch && failure.event.is_none();
+        let advice = if lacks_batch {
+            Some(WITH_BATCH.to_owned())
+        } else {
+            is_only_too_large_wrapped.then(|| WITHOUT_ENVELOPE.to_owned())
+        };
         let attributes = [
             attribute("Reason", Some(reason.to_string())),
             attribute(NO_ENVELOPE, looks_wrapped.then(|| "true".to_owned())),
@@ -104,6 +112,7 @@ impl<'a> DeadLetter<'a> {
         {
             let place = acceptable_beginning(&location.to_string());
             attributes.insert(1, (PAYLOAD_LOCATION, place));
+            attributes.extend(batch_part(message));
             return Self::fitting(message.body, attributes, &[]);
         }
         // A payload that leaves no room for all three keeps its bytes, and the reason.
@@ -119,8 +128,9 @@ impl<'a> DeadLetter<'a> {
 
     /// The dead letter of a message that describes no failure.
     pub fn unread(message: &Message<'a>, reason: Reason, why: &str) -> Self {
-        let attributes =
+        let mut attributes =
             vec![("Reason", reason.to_string()), ("ErrorMessage", acceptable_beginning(why))];
+        attributes.extend(batch_part(message));
         Self::fitting(message.body, attributes, &IDENTITY)
     }
 
@@ -152,6 +162,11 @@ impl<'a> DeadLetter<'a> {
         let end = self.body.floor_char_boundary(self.body.len().saturating_sub(excess));
         self.body.to_mut().truncate(end);
     }
+}
+
+/// The attribute that says which part of a batch the message is about.
+fn batch_part(message: &Message<'_>) -> Option<(&'static str, String)> {
+    Some((BATCH_PART, acceptable_beginning(message.attributes.batch_part?)))
 }
 
 fn size(body: &str, attributes: &[(&str, String)]) -> usize {

@@ -10,6 +10,7 @@ use crate::{
     Timestamp,
     arn::Home,
     backoff::Draw,
+    batch::Part,
     dead_letter::DeadLetter,
     envelope::{Envelope, RetryMetadata},
     failure::{Event, Failure},
@@ -19,7 +20,7 @@ use crate::{
     message::Message,
     notice::Location,
     reason::Reason,
-    record::{self, Read, Unreadable},
+    record::{self, NoFailure, Read, Unreadable},
     schedule::{Schedule, stay_end},
     settings::Rules,
     time::{between, later},
@@ -65,8 +66,8 @@ pub struct Judgement<'a> {
     pub location: Option<Location>,
     /// The notices to send instead of the message, if it is S3's notice of several objects.
     pub notices: Vec<String>,
-    /// Whether S3 has tested with this message whether it may send to the queue.
-    pub is_test: bool,
+    /// What the message is about instead of a failure, if there is nothing to do about it.
+    pub no_failure: Option<NoFailure>,
     /// Whether messages of this queue may not name this target.
     pub(crate) is_refused: bool,
     pub schedule: Option<Schedule>,
@@ -86,7 +87,7 @@ pub fn decide<'a>(
         Some(failure) => failure.map(Read::Failure),
         None => record::read(&message, bare_target.as_ref(), &rules.policies),
     };
-    let (mut location, mut notices, mut is_test) = (None, Vec::new(), false);
+    let (mut location, mut notices, mut no_failure) = (None, Vec::new(), None);
     let failure = match read {
         Ok(Read::Failure(failure)) => Ok(failure),
         Ok(Read::InBucket(there)) => {
@@ -98,9 +99,12 @@ pub fn decide<'a>(
             notices = of_each;
             Err(Unreadable::SeveralRecords)
         }
-        Ok(Read::Test) => {
-            is_test = true;
-            Err(Unreadable::OtherNotice)
+        Ok(Read::NoFailure(what)) => {
+            no_failure = Some(what);
+            Err(match what {
+                NoFailure::Test => Unreadable::OtherNotice,
+                NoFailure::Success => Unreadable::Success,
+            })
         }
         Err(why) => Err(why),
     };
@@ -110,7 +114,7 @@ pub fn decide<'a>(
         failure,
         location,
         notices,
-        is_test,
+        no_failure,
         is_refused,
         schedule: None,
         decision,
@@ -239,6 +243,18 @@ impl<'a> Judgement<'a> {
     /// Such a message is dead-lettered and counts for no function.
     pub fn accepted(&self) -> Option<&Failure<'a>> {
         self.failure.as_ref().ok().filter(|_| !self.is_refused)
+    }
+
+    /// The parts of a batch that is too large for one invocation. A message about each is to be sent instead of this
+    /// one, unless the whole batch is given up.
+    pub fn parts(&self) -> &[Part] {
+        match (&self.failure, self.decision) {
+            (
+                Ok(Failure { event: Some(Event::InParts(parts)), .. }),
+                Decision::Invoke | Decision::Settle(Settlement::Wait { .. }),
+            ) => parts,
+            (Ok(_) | Err(_), _) => &[],
+        }
     }
 
     /// The decision as long as it is unknown which attempt has failed.

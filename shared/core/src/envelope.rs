@@ -76,7 +76,7 @@ impl<'a> Envelope<'a> {
         if !payload.contains(METADATA) && !spells_name_with_escapes(payload) {
             return None;
         }
-        let object = Object::read(payload)?;
+        let object = Object::with(payload, &[METADATA, PAYLOAD])?;
         Some((RetryMetadata::read(object.get(METADATA)?.get())?, object.get(PAYLOAD)?))
     }
 

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     Timestamp,
+    batch::Part,
     envelope::{Envelope, RetryMetadata},
     error_type::ErrorReport,
     key::Key,
@@ -53,6 +54,9 @@ pub enum Wrapping<'a> {
     /// It looks like an envelope although the function is retried without. The ledger may know that the whole payload,
     /// which is this, is the function's own.
     Unknown(Cow<'a, RawValue>),
+    /// Only some records of a batch are to be retried, by the function's own answer. Its run may be a retry without an
+    /// envelope, and the ledger knows that by the whole payload, which is this.
+    Cut(Cow<'a, RawValue>),
 }
 
 /// The payload of a failed invocation, taken out of its envelope.
@@ -68,6 +72,9 @@ pub enum Event<'a> {
     Truncated(&'a str),
     /// The payload is larger than that of any invocation. It stays in its bucket, because it would fill the memory.
     TooLarge,
+    /// The payload is a batch that is too large for one invocation. It stays in its bucket, and each of these parts is
+    /// an event of its own.
+    InParts(Vec<Part>),
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -79,6 +86,8 @@ pub enum Condition {
     Paused,
     /// Lambda's recursive-loop detection stopped the target.
     RecursionStopped,
+    /// An event source mapping has given up a batch of a stream, for which it has invoked the function itself.
+    OfBatch,
     /// An operator moved the event's dead letter back, so the event starts over. SQS gave the moved message a new id,
     /// which distinguishes this round of attempts from the failure that ended the last one.
     Redriven {
@@ -97,7 +106,7 @@ impl Wrapping<'_> {
     pub(crate) fn without_payload<'b>(self) -> Wrapping<'b> {
         match self {
             Self::Own => Wrapping::Own,
-            Self::AsItLooks | Self::Unknown(_) => Wrapping::AsItLooks,
+            Self::AsItLooks | Self::Unknown(_) | Self::Cut(_) => Wrapping::AsItLooks,
         }
     }
 }
@@ -110,7 +119,7 @@ impl Event<'_> {
             Self::Retried(envelope) => envelope.payload.get(),
             Self::Queued(queued) => &queued.body,
             Self::Truncated(part) => part,
-            Self::TooLarge => "",
+            Self::TooLarge | Self::InParts(_) => "",
         }
     }
 }
@@ -121,7 +130,8 @@ impl Failure<'_> {
         match &self.event {
             Some(Event::Retried(envelope)) => Some(&envelope.metadata),
             Some(Event::Queued(queued)) => queued.retried.as_ref(),
-            Some(Event::Fresh(_) | Event::Truncated(_) | Event::TooLarge) | None => None,
+            Some(Event::Fresh(_) | Event::Truncated(_) | Event::TooLarge | Event::InParts(_))
+            | None => None,
         }
     }
 
@@ -129,7 +139,13 @@ impl Failure<'_> {
     pub(crate) fn queued(&self) -> Option<&Queued<'_>> {
         match &self.event {
             Some(Event::Queued(queued)) => Some(queued),
-            Some(Event::Fresh(_) | Event::Retried(_) | Event::Truncated(_) | Event::TooLarge)
+            Some(
+                Event::Fresh(_)
+                | Event::Retried(_)
+                | Event::Truncated(_)
+                | Event::TooLarge
+                | Event::InParts(_),
+            )
             | None => None,
         }
     }
@@ -160,34 +176,45 @@ impl Failure<'_> {
     /// The key under which the ledger may know that this was a retry without an envelope, or `None` if it can't be one.
     pub fn noted_key(&self) -> Option<Key> {
         let payload = match (&self.wrapping, &self.event) {
-            (Wrapping::Unknown(whole), _) => whole.get(),
+            (Wrapping::Unknown(whole) | Wrapping::Cut(whole), _) => whole.get(),
             (_, Some(Event::Fresh(payload))) => payload.get(),
             (
                 _,
-                Some(Event::Retried(_) | Event::Queued(_) | Event::Truncated(_) | Event::TooLarge)
+                Some(
+                    Event::Retried(_)
+                    | Event::Queued(_)
+                    | Event::Truncated(_)
+                    | Event::TooLarge
+                    | Event::InParts(_),
+                )
                 | None,
             ) => return None,
         };
-        let may_be_retry = self.is_transparent && !self.is_redriven();
+        let is_first = self.is_redriven() || self.condition == Condition::OfBatch;
+        let may_be_retry = self.is_transparent && !is_first;
         may_be_retry.then(|| Key::of(&self.target, payload, &self.request_id))
     }
 
     /// Takes the failed run for the retry with this metadata, which had no envelope.
     pub(crate) fn continues(&mut self, metadata: RetryMetadata) {
-        let payload = match (std::mem::take(&mut self.wrapping), self.event.take()) {
-            (Wrapping::Unknown(whole), _) => whole,
-            (_, Some(Event::Fresh(payload))) => payload,
+        let (payload, wrapping) = match (std::mem::take(&mut self.wrapping), self.event.take()) {
+            (Wrapping::Unknown(whole), _) => (whole, Wrapping::Own),
+            (cut @ Wrapping::Cut(_), Some(Event::Fresh(payload))) => (payload, cut),
+            (_, Some(Event::Fresh(payload))) => (payload, Wrapping::Own),
             (wrapping, event) => return (self.wrapping, self.event) = (wrapping, event),
         };
         self.event = Some(Event::Retried(Envelope { metadata, payload }));
-        self.wrapping = Wrapping::Own;
+        self.wrapping = wrapping;
     }
 
     /// The key under which this failure is claimed. A second delivery of the same failure has the same key.
     pub fn key(&self) -> Key {
         let id = match &self.condition {
             Condition::Redriven { message_id } => message_id,
-            Condition::Failed | Condition::Paused | Condition::RecursionStopped => &self.request_id,
+            Condition::Failed
+            | Condition::Paused
+            | Condition::RecursionStopped
+            | Condition::OfBatch => &self.request_id,
         };
         Key::of(&self.target, self.event.as_ref().map_or("", Event::payload), id)
     }
@@ -221,7 +248,10 @@ impl Failure<'_> {
         let ordinal = self.retried().map_or(0, |retried| retried.attempt.get());
         match self.condition {
             Condition::Paused => ordinal.saturating_sub(1),
-            Condition::Failed | Condition::RecursionStopped | Condition::Redriven { .. } => ordinal,
+            Condition::Failed
+            | Condition::RecursionStopped
+            | Condition::OfBatch
+            | Condition::Redriven { .. } => ordinal,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
+    de::{MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
@@ -17,6 +17,18 @@ impl<'a> Object<'a> {
     /// Reads `text` if it is an object.
     pub fn read(text: &'a str) -> Option<Self> {
         serde_json::from_str(text).ok()
+    }
+
+    /// Reads only the members with these names, however many others there are.
+    pub(crate) fn with(text: &'a str, names: &[&str]) -> Option<Self> {
+        let mut members: Vec<(Name, &RawValue)> = Vec::new();
+        for_each_member(text, |name, value| {
+            if names.iter().any(|it| it.as_bytes() == name) {
+                members.retain(|(other, _)| *other.0 != *name);
+                members.push((Name(name.to_owned().into()), value));
+            }
+        })?;
+        Some(Self(members))
     }
 
     /// The value of a member. If a name occurs twice the last one counts, as in most parsers.
@@ -47,6 +59,54 @@ impl<'a> Object<'a> {
     pub fn into_members(self) -> impl Iterator<Item = (Cow<'a, [u8]>, &'a RawValue)> {
         self.0.into_iter().map(|(name, value)| (name.0, value))
     }
+}
+
+/// Calls `each` with the name and the value of each member of an object, in order. Returns `None` if `text` is no
+/// object. Nothing is kept, so the object may have any number of members.
+pub(crate) fn for_each_member<'a>(
+    text: &'a str,
+    each: impl FnMut(&[u8], &'a RawValue),
+) -> Option<()> {
+    struct Members<F>(F);
+    impl<'de, F: FnMut(&[u8], &'de RawValue)> Visitor<'de> for Members<F> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+            while let Some((Name(name), value)) = map.next_entry()? {
+                self.0(&name, value);
+            }
+            Ok(())
+        }
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    deserializer.deserialize_map(Members(each)).ok()?;
+    deserializer.end().ok()
+}
+
+/// Calls `each` with each element of an array, in order. Returns `None` if `text` is no array.
+pub(crate) fn for_each_element<'a>(text: &'a str, each: impl FnMut(&'a RawValue)) -> Option<()> {
+    struct Elements<F>(F);
+    impl<'de, F: FnMut(&'de RawValue)> Visitor<'de> for Elements<F> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an array")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(mut self, mut array: A) -> Result<(), A::Error> {
+            while let Some(element) = array.next_element()? {
+                self.0(element);
+            }
+            Ok(())
+        }
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    deserializer.deserialize_seq(Elements(each)).ok()?;
+    deserializer.end().ok()
 }
 
 /// The bytes of a JSON string: UTF-8, except for lone surrogates.
@@ -184,6 +244,18 @@ mod tests {
         assert!(object.object("b").is_none());
         let twice = Object::read(r#"{"a":1,"\u0061":2}"#).unwrap();
         assert_eq!(twice.get("a").unwrap().get(), "2", "the last one counts");
+    }
+
+    #[test]
+    fn of_many_members_only_those_are_kept_that_are_asked_for() {
+        let others = r#""":1,"#.repeat(100);
+        let text = format!(r#"{{"a":1,{others}"\u0061":2,"b":{{}}}}"#);
+        let object = Object::with(&text, &["a", "b", "c"]).unwrap();
+        assert_eq!((object.get("a").unwrap().get(), object.len()), ("2", 2), "the last one counts");
+        assert!(object.get("").is_none() && object.object("b").is_some());
+        for text in ["", "[]", "{}x", "{\"a\"}"] {
+            assert!(Object::with(text, &["a"]).is_none(), "{text:?}");
+        }
     }
 
     #[test]

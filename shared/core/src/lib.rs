@@ -18,6 +18,7 @@
 pub mod arn;
 pub mod attribute;
 pub mod backoff;
+pub mod batch;
 pub mod circuit;
 pub mod claim;
 pub mod dead_letter;

@@ -54,6 +54,8 @@ pub struct MessageAttributes<'a> {
     pub no_envelope: Option<&'a str>,
     /// [`SOURCE_ARN`], ours, of a dead letter.
     pub source_arn: Option<&'a str>,
+    /// [`BATCH_PART`], ours, of a notice of a record with a batch.
+    pub batch_part: Option<&'a str>,
     /// Those of EventBridge.
     pub delivery: DeliveryAttributes<'a>,
     /// All attributes, if the message may be that of a queue's consumer, or if EventBridge could not deliver its event.
@@ -101,6 +103,7 @@ impl<'a> MessageAttributes<'a> {
                 PAYLOAD_LOCATION => &mut named.payload_location,
                 NO_ENVELOPE => &mut named.no_envelope,
                 SOURCE_ARN => &mut named.source_arn,
+                BATCH_PART => &mut named.batch_part,
                 "RULE_ARN" => &mut named.delivery.rule_arn,
                 "SCHEDULE_ARN" => &mut named.delivery.schedule_arn,
                 "SUBSCRIBER_ARN" => &mut named.delivery.subscriber_arn,
@@ -136,6 +139,10 @@ pub const NO_ENVELOPE: &str = "NoEnvelope";
 
 /// The attribute of a dead letter whose event was never delivered: the ARN of the rule or the schedule.
 pub const SOURCE_ARN: &str = "SourceArn";
+
+/// The attribute of a notice that is about some records of a batch only: the places of the first and the last, such as
+/// `0-499`. A batch that is too large for one invocation has a message for each part.
+pub const BATCH_PART: &str = "BatchPart";
 
 /// The attribute that says why a dead letter was given up.
 const REASON: &str = "Reason";

@@ -1,7 +1,16 @@
 //! The notices of S3 that a failure record lies in a bucket.
 //!
 //! A bucket is the one on-failure destination that takes records of any size. Lambda puts each record under a key of
-//! its own, which names the function, and the bucket sends a notice about it to the retry queue:
+//! its own, which names what has failed:
+//!
+//! | record | key |
+//! |---|---|
+//! | of an asynchronous invocation | `aws/lambda/async/FUNCTION/YYYY/MM/DD/…` |
+//! | of a stream's batch | `aws/lambda/MAPPING/SHARD/YYYY/MM/DD/…`, where the mapping is a UUID |
+//!
+//! For Kafka, nobody documents what stands in place of the shard. So it may be any number of segments.
+//!
+//! The bucket sends a notice about the record to the retry queue:
 //!
 //! | notice | the object's key in it |
 //! |---|---|
@@ -17,8 +26,11 @@ use serde_json::value::RawValue;
 
 use crate::{arn::is_function_name, attribute::acceptable_json, json::Object};
 
-/// What the keys of all failure records begin with. The name of the function follows, then the date.
+/// What the keys of the records of asynchronous invocations begin with. The name of the function follows, and the date.
 pub const PREFIX: &str = "aws/lambda/async/";
+
+/// What the keys of all records begin with. Those of a stream's batches go on with the id of the event source mapping.
+pub const STREAM_PREFIX: &str = "aws/lambda/";
 
 /// How many objects a notice may be about. S3 has never been seen to name more than one, and whoever may send to the
 /// queue could name half a million in a megabyte.
@@ -31,33 +43,67 @@ pub struct Location {
     pub key: String,
     /// The version of the object, if the bucket keeps versions.
     pub version: Option<String>,
-    /// Where the name of the function ends in the key.
-    name_end: usize,
+    /// Where the name of the function ends in the key, if the key names it.
+    name_end: Option<usize>,
 }
 
 impl Location {
-    /// The location of a failure record, or `None` if Lambda has not made this key:
-    /// `aws/lambda/async/FUNCTION/YYYY/MM/DD/YYYY-MM-DDTHH.MM.SS-UUID`.
+    /// The location of a failure record, or `None` if Lambda has not made this key.
     pub fn of(bucket: &str, key: &str, version: Option<&str>) -> Option<Self> {
-        let (name, dated) = key.strip_prefix(PREFIX)?.split_once('/')?;
-        let mut parts = dated.splitn(4, '/');
-        let is_date = [4, 2, 2].into_iter().all(|digits| {
-            let is_number = |it: &str| it.len() == digits && it.bytes().all(|b| b.is_ascii_digit());
-            parts.next().is_some_and(is_number)
-        });
-        let is_record = is_date && parts.next().is_some_and(|rest| !rest.is_empty());
-        (is_record && is_function_name(name)).then(|| Self {
+        let name_end = match key.strip_prefix(PREFIX) {
+            Some(named) => {
+                let (name, dated) = named.split_once('/')?;
+                let is_record = is_function_name(name) && is_dated(dated);
+                is_record.then(|| Some(PREFIX.len() + name.len()))
+            }
+            None => is_of_stream(key).then_some(None),
+        };
+        Some(Self {
             bucket: bucket.to_owned(),
             key: key.to_owned(),
             version: version.map(str::to_owned),
-            name_end: PREFIX.len() + name.len(),
+            name_end: name_end?,
         })
     }
 
-    /// The name of the function that the key names.
-    pub fn function(&self) -> &str {
-        &self.key[PREFIX.len()..self.name_end]
+    /// The name of the function that the key names. That of a stream's batch names none.
+    pub fn function(&self) -> Option<&str> {
+        Some(&self.key[PREFIX.len()..self.name_end?])
     }
+}
+
+/// Whether this is a date, as `YYYY/MM/DD`, and something after it.
+fn is_dated(key: &str) -> bool {
+    let mut parts = key.splitn(4, '/');
+    let is_date = [4, 2, 2].into_iter().all(|digits| {
+        let is_number = |it: &str| it.len() == digits && it.bytes().all(|b| b.is_ascii_digit());
+        parts.next().is_some_and(is_number)
+    });
+    is_date && parts.next().is_some_and(|rest| !rest.is_empty())
+}
+
+/// Whether an event source mapping has made this key: its UUID, any segments, a date.
+fn is_of_stream(key: &str) -> bool {
+    let Some((mapping, mut rest)) =
+        key.strip_prefix(STREAM_PREFIX).and_then(|it| it.split_once('/'))
+    else {
+        return false;
+    };
+    let lengths = mapping.split('-').map(str::len);
+    let is_hex = mapping.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
+    if !is_hex || !lengths.eq([8, 4, 4, 4, 12]) {
+        return false;
+    }
+    while let Some((segment, dated)) = rest.split_once('/') {
+        if segment.is_empty() {
+            return false;
+        }
+        if is_dated(dated) {
+            return true;
+        }
+        rest = dated;
+    }
+    false
 }
 
 impl fmt::Display for Location {
@@ -168,13 +214,41 @@ mod tests {
             ("", None),
         ] {
             let location = Location::of("records", key, None);
-            assert_eq!(location.as_ref().map(Location::function), function, "{key}");
+            assert_eq!(location.as_ref().and_then(Location::function), function, "{key}");
+            assert_eq!(location.is_some(), function.is_some(), "{key}");
             if let Some(location) = location {
                 assert_eq!(location.to_string(), format!("s3://records/{key}"));
             }
         }
         let versioned = Location::of("records", KEY, Some("v1")).unwrap();
         assert_eq!(versioned.to_string(), format!("s3://records/{KEY}?versionId=v1"));
+    }
+
+    #[test]
+    fn the_key_of_a_streams_batch_names_its_mapping_and_no_function() {
+        const MAPPING: &str = "aws/lambda/4aa76e6b-7b23-4e8d-8b4d-0d6f9c3f7f0e";
+        for (rest, expected) in [
+            ("shardId-000000000001/2026/02/01/2026-02-01T12.00.00-3f1c", true),
+            ("shardId-00000001573689847184-864758bb/2026/02/01/x", true),
+            ("topic/0/2026/02/01/x", true),
+            ("a/b/c/d/2026/02/01/x", true),
+            ("2026/02/01/2026/02/01/x", true),
+            ("2026/02/01/x", false),
+            ("shard/2026/02/01/", false),
+            ("shard/2026/2/01/x", false),
+            ("shard//2026/02/01/x", false),
+            ("shard", false),
+        ] {
+            let location = Location::of("records", &format!("{MAPPING}/{rest}"), Some("v1"));
+            assert_eq!(location.is_some(), expected, "{rest}");
+            assert_eq!(location.as_ref().and_then(Location::function), None, "{rest}");
+        }
+        for prefix in
+            ["aws/lambda/mapping", "aws/lambda/4aa76e6b7b234e8d8b4d0d6f9c3f7f0e", &MAPPING[1..]]
+        {
+            let key = format!("{prefix}/shard/2026/02/01/x");
+            assert_eq!(Location::of("records", &key, None), None, "{key}");
+        }
     }
 
     #[test]

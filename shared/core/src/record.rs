@@ -10,6 +10,7 @@
 //! | bare | the function's own dead-letter queue | the body is the event, attributes describe the failure |
 //! | redriven | our own dead-letter queue, by SQS's redrive | one of our dead letters, unchanged |
 //! | notice | on-failure destination S3 | the record lies in a bucket, and S3 says [where](crate::notice) |
+//! | batch | on-failure destination S3 of a stream's mapping | the same, and the record has a [batch](crate::batch) |
 //!
 //! A moved message is what its producer sent: its body and attributes may be those of another form. So if the retry
 //! queue is bound to a queue, this form is looked for first.
@@ -23,6 +24,7 @@
 //! [`unread`] is what the message alone says.
 
 mod letter;
+mod stream;
 mod undelivered;
 mod unreadable;
 
@@ -49,10 +51,24 @@ use crate::{
 pub use crate::{
     failure::{Condition, Event, Failure, Wrapping},
     message::{
-        CARRIED, DELIVERY_HISTORY, DeliveryAttributes, FAILED_AT, MESSAGE_ID, Message,
+        BATCH_PART, CARRIED, DELIVERY_HISTORY, DeliveryAttributes, FAILED_AT, MESSAGE_ID, Message,
         MessageAttributes, NO_ENVELOPE, PAYLOAD_LOCATION, SOURCE_ARN, SOURCE_QUEUE_ARN,
     },
 };
+
+/// The members of a failure record that are read. Whoever writes a record of 8 MiB may give it a million others.
+const MEMBERS: [&str; 8] = [
+    "requestContext",
+    "timestamp",
+    "requestPayload",
+    "responsePayload",
+    "payload",
+    "KinesisBatchInfo",
+    "DDBStreamBatchInfo",
+    "KafkaBatchInfo",
+];
+
+const CONTEXT: [&str; 3] = ["functionArn", "requestId", "condition"];
 
 /// Reads a message that a queue's redrive policy moved here, or returns `None` if it was not moved. The retry queue
 /// must be bound to a queue: only then is the body that of a consumer's message, whatever it looks like.
@@ -90,16 +106,34 @@ pub enum Read<'a> {
     /// S3 has announced several objects: the notice of each. They are sent instead of the message, so that each is
     /// judged by itself.
     Several(Vec<String>),
+    NoFailure(NoFailure),
+}
+
+/// What a message is about, if it is about no failure. There is nothing to do about it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NoFailure {
     /// S3 has tested whether it may send notices to the queue.
     Test,
+    /// A function has succeeded, and its answer names no record of a batch that it has not processed.
+    Success,
 }
 
 impl<'a> Read<'a> {
-    /// The failure, unless the message is a notice.
+    /// The failure, unless the message is about none, or is a notice.
     pub fn failure(self) -> Option<Failure<'a>> {
         match self {
             Self::Failure(failure) => Some(failure),
-            Self::InBucket(_) | Self::Several(_) | Self::Test => None,
+            Self::InBucket(_) | Self::Several(_) | Self::NoFailure(_) => None,
+        }
+    }
+
+    /// The same, independent of the text of a notification.
+    fn of_notification<'b>(self) -> Read<'b> {
+        match self {
+            Self::Failure(failure) => Read::Failure(of_notification(failure)),
+            Self::InBucket(location) => Read::InBucket(location),
+            Self::Several(notices) => Read::Several(notices),
+            Self::NoFailure(why) => Read::NoFailure(why),
         }
     }
 }
@@ -128,8 +162,10 @@ pub fn read<'a>(
     let body = Object::read(message.body).ok_or(Unreadable::NoObject)?;
     if let Some(notification) = Notification::read(&body) {
         let Notification { text, bare_request_id, bare_error_message } = notification;
-        let failure = match &bare_request_id {
-            Some(id) => bare(message, &text, id, bare_error_message, bare_target),
+        let read = match &bare_request_id {
+            Some(id) => {
+                bare(message, &text, id, bare_error_message, bare_target).map(Read::Failure)
+            }
             None => {
                 let body = Object::read(&text).ok_or(Unreadable::NoObject)?;
                 match Notice::read(&body) {
@@ -138,16 +174,21 @@ pub fn read<'a>(
                 }
             }
         };
-        return failure.map(of_notification).map(Read::Failure);
+        return read.map(Read::of_notification);
     }
-    if body.text("detail-type").is_some_and(|kind| kind.ends_with("Failure")) {
+    if body.text("detail-type").is_some_and(|kind| is_of_destination(&kind)) {
         let detail = body.object("detail").ok_or(Unreadable::NoFunction)?;
-        return record(message, &detail, policies).map(Read::Failure);
+        return record(message, &detail, policies);
     }
     match Notice::read(&body) {
         Some(notice) => announced(notice),
-        None => record(message, &body, policies).map(Read::Failure),
+        None => record(message, &body, policies),
     }
+}
+
+/// Whether an event of this `detail-type` has a record of Lambda in it.
+fn is_of_destination(kind: &str) -> bool {
+    ["Failure", "Success"].iter().any(|end| kind.ends_with(end))
 }
 
 /// Where the record lies that has the payload of a dead letter with [`PAYLOAD_LOCATION`] and this body.
@@ -171,20 +212,21 @@ fn notice_in(body: &str) -> Option<Notice> {
 fn announced<'a>(notice: Notice) -> Result<Read<'a>, Unreadable> {
     match notice {
         Notice::Record(location) => Ok(Read::InBucket(location)),
-        Notice::Test => Ok(Read::Test),
+        Notice::Test => Ok(Read::NoFailure(NoFailure::Test)),
         Notice::Several(notices) => Ok(Read::Several(notices)),
         Notice::Other => Err(Unreadable::OtherNotice),
     }
 }
 
 /// What a message says about the failure whose record lies in a bucket, as long as that was not read. The record may
-/// name the function in another account or region.
+/// name the function in another account or region. Of a stream's batch nothing is known before.
 pub(crate) fn unread(
     message: &Message,
     location: &Location,
     home: &Home,
 ) -> Result<Failure<'static>, Unreadable> {
-    let function = home.function(location.function()).ok_or(Unreadable::NoFunction)?;
+    let function = location.function().ok_or(Unreadable::NotFetched)?;
+    let function = home.function(function).ok_or(Unreadable::NoFunction)?;
     Ok(Failure {
         target: Target::Function(function),
         request_id: message.first_id().to_owned(),
@@ -198,18 +240,25 @@ pub(crate) fn unread(
     })
 }
 
-/// Reads the record that lay at `location`. A dead letter about it starts its event over.
+/// Reads the record that lay at `location`. A dead letter about it starts its event over. Of a batch, this is what the
+/// message is about, which may be a part of it.
 pub fn fetched(
     message: &Message,
     location: &Location,
     text: &str,
     policies: &Policies,
 ) -> Result<Failure<'static>, Unreadable> {
-    let text = Object::read(text).ok_or(Unreadable::NoObject)?;
-    let failure = record(message, &text, policies)?;
-    if failure.target.name() != location.function() {
-        return Err(Unreadable::OtherFunction);
+    let text = Object::with(text, &MEMBERS).ok_or(Unreadable::NoObject)?;
+    let failure = record(message, &text, policies)?.failure().ok_or(Unreadable::Success)?;
+    let is_of_batch = failure.condition == Condition::OfBatch;
+    match location.function() {
+        Some(function) if failure.target.name() != function => {
+            return Err(Unreadable::OtherFunction);
+        }
+        None if !is_of_batch => return Err(Unreadable::NoBatch),
+        Some(_) | None => {}
     }
+    let failure = if is_of_batch { stream::divided(failure, message)? } else { failure };
     let failure = if is_redriven(message) { restarted(failure, message)? } else { failure };
     Ok(of_notification(failure))
 }
@@ -242,37 +291,50 @@ fn record<'a>(
     message: &Message,
     record: &Object<'a>,
     policies: &Policies,
-) -> Result<Failure<'a>, Unreadable> {
-    let context = record.object("requestContext").ok_or(Unreadable::NoFunction)?;
+) -> Result<Read<'a>, Unreadable> {
+    let context = record.get("requestContext");
+    let context = context.and_then(|it| Object::with(it.get(), &CONTEXT));
+    let context = context.ok_or(Unreadable::NoFunction)?;
     let target = context
         .text("functionArn")
         .and_then(|arn| FunctionArn::parse(&arn))
         .ok_or(Unreadable::NoFunction)?;
-    let condition = context.text("condition");
-    // Invoked again, it would succeed again, and come back for ever.
-    if condition.as_deref() == Some("Success") {
-        return Err(Unreadable::Success);
+    if stream::is_of_mapping(record) {
+        let id = context.text("requestId");
+        return stream::read(message, record, (target, id.as_deref()), policies).map(Read::Failure);
     }
+    let condition = context.text("condition");
     let recorded_at = record.text("timestamp").and_then(|text| time::parse(&text));
-    let response = record.object("responsePayload");
+    let policy = policies.of(target.name());
+    let payload = record.get("requestPayload");
+    let unwrapped = payload.map(|payload| match has_no_envelope(message) {
+        true => (Event::Fresh(Cow::Borrowed(payload)), Wrapping::Own),
+        false => unwrapped(payload, policy),
+    });
+    let is_success = condition.as_deref() == Some("Success");
+    let event = if is_success {
+        let answer = payload.zip(record.get("responsePayload")).zip(unwrapped);
+        let unprocessed = answer.and_then(|((payload, answer), unwrapped)| {
+            stream::unprocessed(payload, unwrapped, answer, policy)
+        });
+        if unprocessed.is_none() {
+            // Invoked again, it would succeed again, and come back for ever.
+            return Ok(Read::NoFailure(NoFailure::Success));
+        }
+        unprocessed
+    } else {
+        unwrapped
+    };
+    let (event, wrapping) = event.map_or_else(Default::default, |(event, it)| (Some(event), it));
+    let response = record.get("responsePayload").filter(|_| !is_success);
+    let response = response.and_then(|it| Object::with(it.get(), &["errorType", "errorMessage"]));
     let reported = |name| response.as_ref()?.text(name);
     // A record in a bucket may have megabytes of it, and nothing reads more than its beginning.
     let error = ErrorReport {
         error_type: reported("errorType").map(Cow::into_owned),
         message: reported("errorMessage").map(|text| beginning(&text).to_owned()),
     };
-    let policy = policies.of(target.name());
-    let (event, wrapping) = match record.get("requestPayload") {
-        Some(payload) if has_no_envelope(message) => {
-            (Some(Event::Fresh(Cow::Borrowed(payload))), Wrapping::Own)
-        }
-        Some(payload) => {
-            let (event, wrapping) = unwrapped(payload, policy);
-            (Some(event), wrapping)
-        }
-        None => (None, Wrapping::default()),
-    };
-    Ok(Failure {
+    Ok(Read::Failure(Failure {
         is_transparent: policy.transparent,
         undelivered_by: None,
         event,
@@ -282,7 +344,7 @@ fn record<'a>(
         failed_at: failed_at(message, recorded_at)?,
         condition: Condition::read(condition.as_deref()),
         error,
-    })
+    }))
 }
 
 fn bare<'a>(
@@ -349,7 +411,11 @@ impl<'a> Event<'a> {
     fn started_over(self) -> Self {
         match self {
             Self::Retried(envelope) => Self::Fresh(envelope.payload),
-            Self::Fresh(_) | Self::Queued(_) | Self::Truncated(_) | Self::TooLarge => self,
+            Self::Fresh(_)
+            | Self::Queued(_)
+            | Self::Truncated(_)
+            | Self::TooLarge
+            | Self::InParts(_) => self,
         }
     }
 }
@@ -380,11 +446,13 @@ fn of_notification(failure: Failure<'_>) -> Failure<'static> {
         Event::Fresh(payload) => Some(Event::Fresh(owned(payload))),
         Event::Retried(envelope) => Some(Event::Retried(envelope.into_owned())),
         Event::TooLarge => Some(Event::TooLarge),
+        Event::InParts(parts) => Some(Event::InParts(parts)),
         Event::Queued(_) | Event::Truncated(_) => None,
     });
     let wrapping = match failure.wrapping {
         Wrapping::Unknown(whole) if !is_large(whole.get()) => Wrapping::Unknown(owned(whole)),
-        Wrapping::Unknown(_) | Wrapping::AsItLooks => Wrapping::AsItLooks,
+        Wrapping::Cut(whole) if !is_large(whole.get()) => Wrapping::Cut(owned(whole)),
+        Wrapping::Unknown(_) | Wrapping::Cut(_) | Wrapping::AsItLooks => Wrapping::AsItLooks,
         Wrapping::Own => Wrapping::Own,
     };
     Failure { event, wrapping, ..failure }
@@ -620,7 +688,6 @@ mod tests {
             ("7", Unreadable::NoObject),
             ("{}", Unreadable::NoFunction),
             (r#"{"requestContext":7}"#, Unreadable::NoFunction),
-            (&RECORD.replace("RetriesExhausted", "Success"), Unreadable::Success),
             (r#"{"requestContext":{"functionArn":7}}"#, Unreadable::NoFunction),
             (r#"{"requestContext":{"functionArn":"my-function"}}"#, Unreadable::NoFunction),
             (r#"{"Type":"Notification","Message":"no JSON"}"#, Unreadable::NoObject),
@@ -685,7 +752,7 @@ mod tests {
         let test = include_str!("../fixtures/s3_test_event.json");
         for body in [test.to_owned(), in_sns(test)] {
             let read = super::read(&message(&body), None, &Policies::default());
-            assert!(matches!(read, Ok(Read::Test)), "{read:?}");
+            assert!(matches!(read, Ok(Read::NoFailure(NoFailure::Test))), "{read:?}");
         }
     }
 

@@ -72,7 +72,9 @@ fn next_attempt(failure: &Failure) -> Attempt {
     match (failure.retried(), &failure.condition) {
         (None, _) | (Some(_), Condition::Redriven { .. }) => Attempt::FIRST,
         (Some(retried), Condition::Paused) => retried.attempt,
-        (Some(retried), Condition::Failed | Condition::RecursionStopped) => retried.attempt.next(),
+        (Some(retried), Condition::Failed | Condition::RecursionStopped | Condition::OfBatch) => {
+            retried.attempt.next()
+        }
     }
 }
 
@@ -85,7 +87,7 @@ fn delay(failure: &Failure, attempt: Attempt, policy: &Policy) -> Duration {
         }
         // A target may ask for longer than our backoff, never for less: honouring "now" under load
         // is how a retry storm starts.
-        Condition::Failed | Condition::RecursionStopped => {
+        Condition::Failed | Condition::RecursionStopped | Condition::OfBatch => {
             let asked = failure.error.retry_after().unwrap_or_default();
             policy.delay(attempt, draw).max(asked)
         }

@@ -117,8 +117,8 @@ where
         Ok(())
     }
 
-    /// Completes what the messages say: by the notices of single objects, by records in buckets, and by what the ledger
-    /// knows of earlier attempts.
+    /// Completes what the messages say: by the notices of single objects, by records in buckets, by the parts of the
+    /// batches in them, and by what the ledger knows of earlier attempts.
     async fn read<'e>(
         &'e self,
         items: Vec<Item<'e>>,
@@ -132,8 +132,15 @@ where
             fetch::fetch(single, self.records.as_ref(), settings, budget.reads, run),
         )
         .await;
-        let recalled = recall::recall(fetched.go_on, &settings.rules, budget.recall, run).await;
-        let done = split.into_iter().chain(fetched.done).chain(recalled.done).collect();
+        let of_parts = |item: &Item<'_>| !item.judgement.parts().is_empty();
+        let (in_parts, whole) = fetched.go_on.into_iter().partition(of_parts);
+        let (divided, recalled) = join(
+            split::split(in_parts, queues, settings, budget.recall, run),
+            recall::recall(whole, &settings.rules, budget.recall, run),
+        )
+        .await;
+        let done =
+            split.into_iter().chain(fetched.done).chain(divided).chain(recalled.done).collect();
         Phase { go_on: recalled.go_on, done }
     }
 

@@ -10,7 +10,7 @@ use comeback_core::{
     decision::{Decision, Settlement},
     fault::{RecordFault, StoreFault},
     notice::Location,
-    record::Unreadable,
+    record::{NoFailure, Unreadable},
     settings::Settings,
 };
 use futures_util::{StreamExt, stream};
@@ -30,7 +30,7 @@ use crate::{
 const READS_AT_ONCE: usize = 3;
 
 /// Reads the records of these items until this time, as far as they lie in buckets. Those whose records can't be read
-/// now wait, and S3's test events end.
+/// now wait, and those that are about no failure end.
 pub(crate) async fn fetch<'e, R: Records, L, C: Clock>(
     items: Vec<Item<'e>>,
     records: Option<&R>,
@@ -41,12 +41,11 @@ pub(crate) async fn fetch<'e, R: Records, L, C: Clock>(
     let mut fetched = Phase { go_on: Vec::with_capacity(items.len()), done: Vec::new() };
     let mut sought = Vec::new();
     for item in items {
-        if item.judgement.is_test {
-            fetched.done.push(Done::Ended(item, Outcome::Tested));
-        } else if item.judgement.location.is_some() {
-            sought.push(item);
-        } else {
-            fetched.go_on.push(item);
+        match item.judgement.no_failure {
+            Some(NoFailure::Test) => fetched.done.push(Done::Ended(item, Outcome::Tested)),
+            Some(NoFailure::Success) => fetched.done.push(Done::Ended(item, Outcome::Succeeded)),
+            None if item.judgement.location.is_some() => sought.push(item),
+            None => fetched.go_on.push(item),
         }
     }
     if sought.is_empty() {

@@ -17,7 +17,7 @@ use comeback_core::{
 };
 
 use crate::{
-    message::{Source, group_id, replacing, resent, trace_header, view},
+    message::{Source, about_part, group_id, replacing, resent, trace_header, view},
     ports::{Entered, Resent},
     report::{Entry, Obstacle, Outcome},
 };
@@ -73,7 +73,7 @@ impl<'e> Item<'e> {
     /// The key under which the ledger may know that its run was a retry without an envelope.
     pub(crate) fn noted_key(&self) -> Option<Key> {
         let key = self.judgement.noted_key()?;
-        if !self.has_unknown_payload() {
+        if !self.has_other_key() {
             // Its claim has the same key.
             self.key.get_or_init(|| key.clone());
         }
@@ -92,7 +92,10 @@ impl<'e> Item<'e> {
             Some(note) => self.judgement.continuing(note.metadata, rules, now),
             None => self.judgement,
         };
-        Self { judgement, entered, is_recalled: true, ..self }
+        let item = Self { judgement, entered: None, is_recalled: true, ..self };
+        // The item under another key than that of the claim is not the claim's.
+        let entered = entered.filter(|_| item.is_recalled());
+        Self { entered, ..item }
     }
 
     /// What the ledger has about its run, if it was recalled.
@@ -101,13 +104,16 @@ impl<'e> Item<'e> {
     }
 
     /// Whether the ledger was asked for its run, under the key of its claim. A payload that looks like an envelope, and
-    /// has no note, is known by what is in it.
+    /// has no note, is known by what is in it, and a batch of which only some records have failed, by these.
     pub(crate) fn is_recalled(&self) -> bool {
-        self.is_recalled && !self.has_unknown_payload()
+        self.is_recalled && !self.has_other_key()
     }
 
-    fn has_unknown_payload(&self) -> bool {
-        self.failure().is_none_or(|failure| matches!(failure.wrapping, Wrapping::Unknown(_)))
+    /// Whether the ledger may know its run by another payload than that which is retried.
+    fn has_other_key(&self) -> bool {
+        self.failure().is_none_or(|failure| {
+            matches!(failure.wrapping, Wrapping::Unknown(_) | Wrapping::Cut(_))
+        })
     }
 
     /// What the ledger has noted of its run, or has to. What an envelope says is not noted.
@@ -177,9 +183,12 @@ impl<'e> Item<'e> {
         Some(resent(self.record, &self.judgement.message, self.failure()?, delay))
     }
 
-    /// The messages to send instead of this one, if it is S3's notice of several objects.
+    /// The messages to send instead of this one, if it is S3's notice of several objects, or of a batch in parts.
     pub(crate) fn replacements(&self) -> Vec<Resent<'_>> {
-        self.judgement.notices.iter().map(|notice| replacing(self.record, notice)).collect()
+        let Judgement { notices, message, .. } = &self.judgement;
+        let notices = notices.iter().map(|notice| replacing(self.record, notice));
+        let parts = self.judgement.parts().iter();
+        notices.chain(parts.map(|&part| about_part(self.record, message.body, part))).collect()
     }
 
     pub(crate) fn may_be_sent_again(&self) -> bool {

@@ -4,7 +4,7 @@
 //!
 //! 1. *Judge*: `comeback-core` decides about each message. That is an `item`.
 //! 2. *Fetch*: failure records that lie in buckets are read, and judged like those in messages (`fetch`). A notice of
-//!    several is replaced by one for each (`split`).
+//!    several, or of a batch that is too large for one invocation, is replaced by one for each of them (`split`).
 //! 3. *Recall*: what the ledger says about retries that had no envelope replaces what an envelope would say (`recall`).
 //! 4. *Look*: one call reads what the ledger's table has about these events and their targets (`register`).
 //! 5. *Steer*: an operator's orders and the circuits of targets that are down change the decisions (`register`,

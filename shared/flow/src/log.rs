@@ -117,9 +117,14 @@ pub(crate) fn ended(item: &Item<'_>, outcome: &Outcome) {
             let message = "dropped: S3 has tested whether it may send notices to the queue";
             write_about(item, Level::INFO, message, decided(decision::DROP));
         }
+        // A function that succeeds may do so a thousand times a second, and each line has a price.
+        Outcome::Succeeded => {}
         Outcome::Split => {
-            let message =
-                "split: S3 has announced several objects in one notice, and each has its own now";
+            let message = if item.judgement.parts().is_empty() {
+                "split: S3 has announced several objects in one notice, and each has its own now"
+            } else {
+                "split: the batch is too large for one invocation, and each part has a message now"
+            };
             write_about(item, Level::INFO, message, decided(decision::SPLIT));
         }
         Outcome::DeadLettered(reason) => {
@@ -219,7 +224,7 @@ pub(crate) fn not_read(item: &Item<'_>, fault: &StoreFault) {
 
 /// Not all notices that replace the message were sent. Another line has the outcome of the message.
 pub(crate) fn not_split(item: &Item<'_>, fault: &StoreFault) {
-    let message = "the notice of several objects can't be sent to its own queue as one for each; it waits until it can";
+    let message = "the notice of several objects or parts can't be sent to its own queue as one for each; it waits until it can";
     failed(item, level(fault), message, decided(decision::SPLIT), fault);
 }
 

@@ -7,8 +7,9 @@ use comeback_core::{
     Timestamp,
     arn::{queue_name, queue_url},
     attribute::{ATTRIBUTES_MAX, DATA_TYPE},
+    batch::Part,
     dead_letter::HISTORY,
-    record::{DELIVERY_HISTORY, Failure, Message, MessageAttributes},
+    record::{BATCH_PART, DELIVERY_HISTORY, Failure, MESSAGE_ID, Message, MessageAttributes},
 };
 
 use crate::ports::{Attribute, Resent, Value};
@@ -80,11 +81,7 @@ pub(crate) fn resent<'a>(
     let is_carried = |name: &str| carried.iter().any(|(other, _)| *other == name);
     let mut resent = replacing(record, record.body.as_deref().unwrap_or_default());
     resent.attributes.retain(|it| !is_carried(&it.name));
-    // A dead letter that was moved back may have too many, and so may an event of a schedule.
-    if resent.attributes.len() + carried.len() > ATTRIBUTES_MAX {
-        let names = [&HISTORY[..], &DELIVERY_HISTORY].concat();
-        resent.attributes.retain(|it| !names.contains(&&*it.name));
-    }
+    make_room(&mut resent.attributes, carried.len());
     resent.attributes.extend(carried.into_iter().map(|(name, value)| Attribute::text(name, value)));
     Resent { delay, ..resent }
 }
@@ -93,6 +90,25 @@ pub(crate) fn resent<'a>(
 pub(crate) fn replacing<'a>(record: &'a SqsMessage, body: &'a str) -> Resent<'a> {
     let (attributes, trace_header) = (received(record).collect(), trace_header(record));
     Resent { body, attributes, trace_header, group_id: group_id(record), delay: 0 }
+}
+
+/// A message about this part of a batch, to send to the record's own queue instead of it. Each part has a life of its
+/// own, so none has the first message's id.
+pub(crate) fn about_part<'a>(record: &'a SqsMessage, body: &'a str, part: Part) -> Resent<'a> {
+    let mut message = replacing(record, body);
+    message.attributes.retain(|it| ![BATCH_PART, MESSAGE_ID].contains(&&*it.name));
+    make_room(&mut message.attributes, 1);
+    message.attributes.push(Attribute::text(BATCH_PART, part.to_string()));
+    message
+}
+
+/// Drops attributes that nothing reads, if there would be too many with so many more. A dead letter that was moved back
+/// may have too many, and so may an event of a schedule.
+fn make_room(attributes: &mut Vec<Attribute<'_>>, added: usize) {
+    if attributes.len() + added > ATTRIBUTES_MAX {
+        let names = [&HISTORY[..], &DELIVERY_HISTORY].concat();
+        attributes.retain(|it| !names.contains(&&*it.name));
+    }
 }
 
 fn received(record: &SqsMessage) -> impl Iterator<Item = Attribute<'_>> {

@@ -45,6 +45,7 @@ impl Tally {
             Outcome::DeadLetterNotSent { .. } => add(Metric::DeadLettersNotSent),
             Outcome::DeadLettered(_)
             | Outcome::Tested
+            | Outcome::Succeeded
             | Outcome::Split
             | Outcome::LeftToQueue(_)
             | Outcome::NotReached => {}

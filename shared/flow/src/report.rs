@@ -49,7 +49,10 @@ pub enum Outcome {
     Duplicate,
     /// It was S3's test whether it may send to the queue.
     Tested,
-    /// It was S3's notice of several objects. One notice for each was sent instead.
+    /// It was about a function that has succeeded.
+    Succeeded,
+    /// It was S3's notice of several objects, or of a batch that is too large for one invocation. One notice for each
+    /// object or part was sent instead.
     Split,
     /// It was put back until the event's wait ends.
     Waits {
@@ -95,6 +98,7 @@ impl Report {
             | Outcome::DeadLettered(_)
             | Outcome::Duplicate
             | Outcome::Tested
+            | Outcome::Succeeded
             | Outcome::Split
             | Outcome::Delayed { .. } => false,
         };

@@ -1,8 +1,9 @@
-//! Split: the phase that sends S3's notices of several objects again, as one notice for each object.
+//! Split: the phase that sends S3's notices of several objects again, as one notice for each object, and those of
+//! batches that are too large for one invocation, as one notice for each part.
 //!
-//! Each of these objects is an event of its own, with its wait, its attempts and its end, so each needs a message of
-//! its own. The whole notice is done once all of these were sent. If one could not be sent, the whole notice comes
-//! back, and those that were sent come twice. With a ledger, each failure is still acted on once.
+//! Each of these objects and parts is an event of its own, with its wait, its attempts and its end, so each needs a
+//! message of its own. The whole notice is done once all of these were sent. If one could not be sent, the whole notice
+//! comes back, and those that were sent come twice. With a ledger, each failure is still acted on once.
 
 use comeback_core::{
     Timestamp,

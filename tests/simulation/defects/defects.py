@@ -168,8 +168,8 @@ DEFECTS = [
     (
         "the attempt is not counted up",
         "core/schedule",
-        "(Some(retried), Condition::Failed | Condition::RecursionStopped) => retried.attempt.next(),",
-        "(Some(retried), Condition::Failed | Condition::RecursionStopped) => retried.attempt,",
+        "retried.attempt.next()",
+        "retried.attempt",
     ),
     ("one attempt too many is allowed", "core/schedule", "attempt > max)", "attempt > max.next())"),
     (
@@ -1134,14 +1134,14 @@ DEFECTS = [
     (
         "an envelope is read in spite of a note",
         "core/failure",
-        "(Wrapping::Unknown(whole), _) => whole,",
-        "(Wrapping::Unknown(_), Some(Event::Retried(envelope))) => envelope.payload,\n            (Wrapping::Unknown(whole), _) => whole,",
+        "(Wrapping::Unknown(whole), _) => (whole, Wrapping::Own),",
+        "(Wrapping::Unknown(_), Some(Event::Retried(it))) => (it.payload, Wrapping::Own),\n            (Wrapping::Unknown(whole), _) => (whole, Wrapping::Own),",
     ),
     (
         "what a payload says of its attempt is believed in spite of a note",
         "core/failure",
-        "let payload = match (std::mem::take(&mut self.wrapping), self.event.take()) {",
-        "if self.retried().is_some() {\n            return;\n        }\n        let payload = match (std::mem::take(&mut self.wrapping), self.event.take()) {",
+        "let (payload, wrapping) = match (std::mem::take(&mut self.wrapping), self.event.take()) {",
+        "if self.retried().is_some() {\n            return;\n        }\n        let (payload, wrapping) = match (std::mem::take(&mut self.wrapping), self.event.take()) {",
     ),
     (
         "what continues a retry keeps the schedule of a first failure",
@@ -1207,8 +1207,8 @@ DEFECTS = [
     (
         "a record of another function than its key names is believed",
         "core/record",
-        "if failure.target.name() != location.function() {",
-        "if failure.target.name() != location.function() && false {",
+        "Some(function) if failure.target.name() != function => {",
+        "Some(function) if failure.target.name().is_empty() && !function.is_empty() => {",
     ),
     (
         "S3's test is taken for another notice",

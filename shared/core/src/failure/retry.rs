@@ -22,7 +22,9 @@ impl Failure<'_> {
     pub fn envelope(&self, attempt: Attempt) -> Option<Envelope<'_>> {
         let payload = match self.event.as_ref()? {
             Event::Fresh(payload) | Event::Retried(Envelope { payload, .. }) => payload,
-            Event::Queued(_) | Event::Truncated(_) | Event::TooLarge => return None,
+            Event::Queued(_) | Event::Truncated(_) | Event::TooLarge | Event::InParts(_) => {
+                return None;
+            }
         };
         Some(Envelope { metadata: self.metadata(attempt), payload: Cow::Borrowed(payload) })
     }

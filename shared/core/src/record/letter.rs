@@ -131,6 +131,9 @@ pub(super) fn restarted<'a>(
         return Err(Unreadable::OtherFunction);
     }
     let Redriven { request_id, failed_at, condition, error } = Redriven::of(message)?;
+    // A letter of the whole batch has the id of the batch. The record knows that of each part.
+    let is_of_batch = failure.condition == Condition::OfBatch;
+    let request_id = if is_of_batch { failure.request_id } else { request_id };
     let event = failure.event.map(Event::started_over);
     let wrapping = failure.wrapping.without_payload();
     Ok(Failure { request_id, failed_at, condition, error, event, wrapping, ..failure })

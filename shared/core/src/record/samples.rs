@@ -98,44 +98,46 @@ const OTHERS: [(&str, &str, bool); 5] = [
 const RECORDED_ID: &str = "6f1b2a52-9c1e-4d0a-8a55-0c5c1c1f3b77";
 
 /// Records of invocations: the source, the body, and the request id, the condition and the error type of the failure.
-type Record = (&'static str, &'static str, Result<Said, Unreadable>);
+type Record = (&'static str, &'static str, Said);
 type Said = (&'static str, Condition, Option<&'static str>);
 
-const RECORDS: [Record; 7] = [
+const RECORDS: [Record; 5] = [
     (
         "AWS Lambda Developer Guide, \"Capturing records of Lambda asynchronous invocations\"",
         RECORD,
-        Ok(("e4b46cbf-b738-xmpl-8880-a18cdf61200e", Condition::Failed, None)),
+        ("e4b46cbf-b738-xmpl-8880-a18cdf61200e", Condition::Failed, None),
     ),
     (
         "lambda_/test_lambda_destinations.py test_retries, 2025-11-25",
         fixture!("samples/record_recorded"),
-        Ok((RECORDED_ID, Condition::Failed, Some("Exception"))),
+        (RECORDED_ID, Condition::Failed, Some("Exception")),
     ),
     (
         "lambda_/test_lambda_destinations.py test_maxeventage, 2025-11-27",
         fixture!("samples/record_too_old_recorded"),
-        Ok((RECORDED_ID, Condition::Failed, Some("Exception"))),
+        (RECORDED_ID, Condition::Failed, Some("Exception")),
     ),
     (
         "lambda_/test_lambda.py test_reserved_concurrency, 2025-11-25",
         fixture!("samples/record_without_concurrency_recorded"),
-        Ok((RECORDED_ID, Condition::Paused, None)),
+        (RECORDED_ID, Condition::Paused, None),
     ),
     (
         "lambda_/test_lambda_destinations.py test_invoke_lambda_eventbridge, 2025-11-24",
         fixture!("samples/record_over_eventbridge_recorded"),
-        Ok((RECORDED_ID, Condition::Failed, Some("Exception"))),
+        (RECORDED_ID, Condition::Failed, Some("Exception")),
     ),
+];
+
+/// Records of successes, which are no failures.
+const SUCCESSES: [(&str, &str); 2] = [
     (
         "lambda_/test_lambda_destinations.py test_assess_lambda_destination_invocation, 2025-11-24",
         fixture!("samples/record_of_success_recorded"),
-        Err(Unreadable::Success),
     ),
     (
         "lambda_/test_lambda_destinations.py test_invoke_lambda_eventbridge, 2025-11-24",
         fixture!("samples/success_over_eventbridge_recorded"),
-        Err(Unreadable::NoFunction),
     ),
 ];
 
@@ -165,7 +167,7 @@ fn a_record_of_a_streams_batch_names_its_function_and_has_no_payload() {
     for (source, body) in OF_STREAMS {
         for body in [body.to_owned(), in_sns(body)] {
             let failure = read(&message(&body), None).unwrap();
-            assert_eq!(failure.condition, Condition::Failed, "{source}");
+            assert_eq!(failure.condition, Condition::OfBatch, "{source}");
             assert!(failure.event.is_none(), "{source}");
         }
     }
@@ -191,7 +193,7 @@ fn other_notices_that_aws_shows_are_no_failures_and_the_test_event_is_told_from_
         for body in [body.to_owned(), in_sns(body)] {
             let read = super::read(&message(&body), None, &Policies::default());
             let is_as_expected = match &read {
-                Ok(Read::Test) => is_test,
+                Ok(Read::NoFailure(NoFailure::Test)) => is_test,
                 Err(Unreadable::OtherNotice) => !is_test,
                 Ok(_) | Err(_) => false,
             };
@@ -202,18 +204,29 @@ fn other_notices_that_aws_shows_are_no_failures_and_the_test_event_is_told_from_
 
 #[test]
 fn each_record_that_aws_shows_is_read_as_it_is_and_in_an_sns_notification() {
-    for (source, body, expected) in RECORDS {
-        let expected = expected.map(|(request_id, condition, error_type)| {
-            (request_id.to_owned(), condition, error_type.map(str::to_owned))
-        });
+    for (source, body, (request_id, condition, error_type)) in RECORDS {
+        let expected = (request_id.to_owned(), condition, error_type.map(str::to_owned));
         let read = |body: &str| {
-            let failure = read(&message(body), None)?;
-            Ok((failure.request_id, failure.condition, failure.error.error_type))
+            let failure = read(&message(body), None).unwrap();
+            (failure.request_id, failure.condition, failure.error.error_type)
         };
         assert_eq!(read(body), expected, "{source}");
         // A function sends its records to a bus or to a topic.
         if !body.contains("detail-type") {
             assert_eq!(read(&in_sns(body)), expected, "{source}");
+        }
+    }
+}
+
+#[test]
+fn a_success_that_aws_shows_is_no_failure() {
+    for (source, body) in SUCCESSES {
+        // A function sends its records to a bus or to a topic.
+        let over_topic = if body.contains("detail-type") { body.to_owned() } else { in_sns(body) };
+        for body in [body.to_owned(), over_topic] {
+            let read = super::read(&message(&body), None, &Policies::default());
+            let is_success = matches!(read, Ok(Read::NoFailure(NoFailure::Success)));
+            assert!(is_success, "{source}: {read:?}");
         }
     }
 }

@@ -14,9 +14,7 @@ pub enum Unreadable {
         "expected a failure record, got JSON without a function ARN in requestContext.functionArn"
     )]
     NoFunction,
-    #[error(
-        "expected a failure record, got the record of a success: the function's on-success destination is a retry queue"
-    )]
+    #[error("expected a failure record in a bucket, got the record of a success")]
     Success,
     /// Neither the record nor SQS says when the invocation failed.
     #[error("expected a time of failure, got neither `timestamp` nor SentTimestamp")]
@@ -54,12 +52,22 @@ pub enum Unreadable {
     #[error("expected S3's notice of one failure record, got a notice of several objects")]
     SeveralRecords,
     #[error(
-        "expected S3's notice of a new failure record, with the key aws/lambda/async/FUNCTION/YYYY/MM/DD/…, got another notice"
+        "expected S3's notice of a new failure record, with the key aws/lambda/async/FUNCTION/YYYY/MM/DD/… or aws/lambda/MAPPING/SHARD/YYYY/MM/DD/…, got another notice"
     )]
     OtherNotice,
     /// The record in the bucket, or the dead letter about it, names another function than its key.
     #[error("expected a failure record of the function that its key names, got one of another")]
     OtherFunction,
+    /// A record where those of event source mappings lie, which is none of theirs, or whose batch is no JSON.
+    #[error(
+        "expected an event source mapping's record with a batch as JSON in `payload`, got another record"
+    )]
+    NoBatch,
+    /// The batch doesn't have the records that the message is about.
+    #[error(
+        "expected a batch that has the records in the attribute BatchPart, got one without them"
+    )]
+    NoPart,
     #[error(
         "expected the failure record that S3 has announced, got no such object, or no such bucket"
     )]
@@ -92,6 +100,8 @@ impl Unreadable {
             | Self::SeveralRecords
             | Self::OtherNotice
             | Self::OtherFunction
+            | Self::NoBatch
+            | Self::NoPart
             | Self::RecordTooLarge
             | Self::NotFetched => Reason::Unreadable,
         }

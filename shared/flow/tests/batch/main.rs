@@ -9,6 +9,7 @@ mod probes;
 mod queues;
 mod records;
 mod services;
+mod streams;
 mod table;
 mod world;
 

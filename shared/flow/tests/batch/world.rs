@@ -316,6 +316,7 @@ pub fn outcomes(report: &Report) -> Vec<&'static str> {
         Outcome::DeadLettered(reason) => Reason::as_str(*reason),
         Outcome::Duplicate => "duplicate",
         Outcome::Tested => "tested",
+        Outcome::Succeeded => "succeeded",
         Outcome::Split => "split",
         Outcome::Waits { .. } => "waits",
         Outcome::Delayed { .. } => "delayed",
