@@ -2,7 +2,7 @@
 //! a function decides what the handler has to read.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{io::sink, time::Duration};
+use std::{io::sink, sync::Arc, time::Duration};
 
 use allocation_counter::measure;
 use aws_config::SdkConfig;
@@ -19,7 +19,7 @@ use comeback_flow::{
     memory::CircuitMemory,
     metrics,
     outages::Outages,
-    ports::Clock,
+    ports::{Clock, RECORD_MAX},
 };
 use retry_handler::{DynamoLedger, LambdaFunctions, S3Records, SqsQueues};
 use serde_json::{Value, json};
@@ -62,15 +62,21 @@ impl Clock for PausedClock {
     }
 }
 
-/// AWS, which answers each request after a second and so has all of them at the same time.
+/// AWS, which answers each request after a second and so has all of them at the same time. S3 has this object
+/// everywhere.
 #[derive(Clone, Debug)]
-struct Slow;
+struct Slow(Arc<SdkBody>);
 
 impl HttpConnector for Slow {
     #[allow(clippy::disallowed_methods, reason = "the time is paused")]
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let object = self.0.try_clone().unwrap();
         HttpConnectorFuture::new(async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
+            if request.method() == "GET" {
+                let status = 200.try_into().unwrap();
+                return Ok(HttpResponse::new(status, object));
+            }
             let target = request.headers().get("x-amz-target").unwrap_or_default();
             let body = if target.ends_with("GetQueueAttributes") {
                 r#"{"Attributes":{"ApproximateNumberOfMessagesNotVisible":"100000"}}"#
@@ -85,8 +91,8 @@ impl HttpConnector for Slow {
     }
 }
 
-fn aws() -> SdkConfig {
-    let client = http_client_fn(|_, _| SharedHttpConnector::new(Slow));
+fn aws(connector: SharedHttpConnector) -> SdkConfig {
+    let client = http_client_fn(move |_, _| connector.clone());
     moto::config("http://127.0.0.1:1").to_builder().http_client(client).build()
 }
 
@@ -165,16 +171,18 @@ fn event(body: &str, attribute: Option<&str>) -> Vec<u8> {
     json!({ "Records": records }).to_string().into_bytes()
 }
 
-/// The most memory that the handler has at one time for this batch, with the batch as Lambda sends it.
+/// The most memory that the handler has at one time for this batch, with the batch as Lambda sends it, and with this
+/// object wherever a record may lie.
 #[allow(clippy::disallowed_methods, reason = "the time is paused")]
-fn memory(raw: &[u8], variables: &[(&str, &str)]) -> u64 {
+fn memory(raw: &[u8], object: &Arc<SdkBody>, variables: &[(&str, &str)]) -> u64 {
     let variables = variables.iter().chain(&VARIABLES);
     let lookup = |name: &str| {
         let found = variables.clone().find(|(variable, _)| *variable == name);
         found.map(|(_, value)| (*value).to_owned())
     };
     let settings = Settings::from_lookup(lookup).unwrap();
-    let aws = aws();
+    let connector = SharedHttpConnector::new(Slow(Arc::clone(object)));
+    let aws = aws(connector.clone());
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().unwrap();
     let handle = async {
@@ -185,7 +193,7 @@ fn memory(raw: &[u8], variables: &[(&str, &str)]) -> u64 {
             ),
             functions: LambdaFunctions::new(&aws, settings.probe),
             ledger: Some(DynamoLedger::new(&aws, "claims".to_owned())),
-            records: None::<S3Records>,
+            records: Some(S3Records::over(connector, &aws)),
             settings,
             clock: PausedClock(Instant::now()),
             gauges: Gauges::default(),
@@ -224,11 +232,58 @@ fn ten_messages_of_a_mebibyte_of_anything_take_less_than_half_of_the_handlers_me
         assert!((MESSAGE_MAX - 5_000..=MESSAGE_MAX).contains(&size), "{name}: {size} bytes");
         let raw = event(&body, attribute.as_deref());
         for variables in situations {
-            let memory = memory(&raw, variables);
+            let memory = memory(&raw, &Arc::new(SdkBody::empty()), variables);
             println!("{name}, {variables:?}: {} KiB", memory >> 10);
             if memory > MEMORY_MAX {
                 over.push(format!("{name}, {variables:?}: {} KiB", memory >> 10));
             }
+        }
+    }
+    assert_eq!(over, [""; 0]);
+}
+
+/// What is forged of a record in a bucket, with copies of a part in place of `FILL`. The batches are read in parts.
+fn batches() -> [(&'static str, String); 6] {
+    const MEMBER: &str = r#"\"\":1,"#;
+    let of = |payload: &str, part| {
+        let members = format!(r#""KinesisBatchInfo":{{}},"payload":"{payload}""#);
+        record(RECORD_MAX, &members, part)
+    };
+    let records = |size| format!(r#"{{\"data\":\"{}\"}},"#, "x".repeat(size));
+    let answer = r#""requestPayload":1,"responsePayload":{FILL"errorType":"Error"}"#;
+    [
+        ("a batch of records of a megabyte", of(r#"{\"Records\":[FILL1]}"#, &records(1 << 20))),
+        ("a batch of small records", of(r#"{\"Records\":[FILL1]}"#, &records(100))),
+        ("a batch of numbers", of(r#"{\"Records\":[FILL1]}"#, "1,")),
+        ("a record with many members", of(r#"{\"Records\":[{FILL\"a\":1}]}"#, MEMBER)),
+        ("an event with many members", of(r#"{FILL\"Records\":[1,2]}"#, MEMBER)),
+        ("an answer with many members", record(RECORD_MAX, answer, r#""":1,"#)),
+    ]
+}
+
+#[test]
+fn ten_records_of_eight_mebibytes_of_anything_take_less_than_half_of_the_handlers_memory() {
+    let log = tracing_subscriber::fmt().json().with_writer(sink).finish();
+    let _log = log.set_default();
+    let mut over = Vec::new();
+    for (name, object) in batches() {
+        assert!(
+            (RECORD_MAX * 7 / 8..=RECORD_MAX).contains(&object.len()),
+            "{name}: {}",
+            object.len()
+        );
+        let key = match object.contains("BatchInfo") {
+            true => "aws/lambda/4aa76e6b-7b23-4e8d-8b4d-0d6f9c3f7f0e/shard/2026/02/01/x",
+            false => "aws/lambda/async/orders/2026/02/01/x",
+        };
+        let notice = format!(
+            r#"{{"Records":[{{"eventVersion":"2.1","eventSource":"aws:s3","eventName":"ObjectCreated:Put","s3":{{"bucket":{{"name":"records"}},"object":{{"key":"{key}"}}}}}}]}}"#
+        );
+        let object = Arc::new(SdkBody::from(object));
+        let memory = memory(&event(&notice, None), &object, &[("RECORD_BUCKETS", "records")]);
+        println!("{name}: {} KiB", memory >> 10);
+        if memory > MEMORY_MAX {
+            over.push(format!("{name}: {} KiB", memory >> 10));
         }
     }
     assert_eq!(over, [""; 0]);

@@ -241,7 +241,9 @@ impl Letter {
     fn payload_of_record(&self, policies: &Policies) -> Option<String> {
         let text = self.record.as_ref()?.as_ref().ok()?;
         let failure = record::fetched(&self.message(), &self.location()?, text, policies).ok()?;
-        failure.event.map(|event| event.payload().to_owned())
+        let payload = failure.event.map(|event| event.payload().to_owned());
+        // What no invocation can carry is not kept, and an empty text would be sent as another event.
+        payload.filter(|payload| !payload.is_empty())
     }
 
     /// The message as the handler would receive it, had SQS moved it back.
@@ -368,6 +370,8 @@ impl GroupBy {
 #[cfg(test)]
 pub(crate) mod tests {
     use std::collections::BTreeMap;
+
+    use comeback_core::record::BATCH_PART;
 
     use super::*;
 
@@ -559,9 +563,30 @@ pub(crate) mod tests {
         assert_eq!(bare.facts().payload.as_deref(), Some(wrapped));
         let other = ORDERS.replace("orders", "other");
         assert_eq!(fetched(Ok(&record(&other, "1"))).payload, None);
+        let large = format!("\"{}\"", "x".repeat(1 << 20));
+        assert_eq!(
+            fetched(Ok(&record(ORDERS, &large))).payload,
+            None,
+            "no invocation can carry it"
+        );
         let denied = fetched(Err("AccessDenied: no"));
         assert_eq!(denied.payload, None);
         assert_eq!(denied.payload_fault.as_deref(), Some("AccessDenied: no"));
         assert_eq!(letter.facts().payload, None, "the notice is not the payload");
+    }
+
+    #[test]
+    fn a_letter_about_a_part_of_a_batch_has_the_payload_of_that_part() {
+        let key = "aws/lambda/4aa76e6b-7b23-4e8d-8b4d-0d6f9c3f7f0e/shard/2026/01/01/x";
+        let notice = format!(
+            r#"{{"Records":[{{"eventVersion":"2.1","eventSource":"aws:s3","eventName":"ObjectCreated:Put","s3":{{"bucket":{{"name":"records"}},"object":{{"key":"{key}"}}}}}}]}}"#
+        );
+        let record = format!(
+            r#"{{"timestamp":"2026-01-01T10:00:00Z","requestContext":{{"requestId":"r","functionArn":"{ORDERS}"}},"KinesisBatchInfo":{{}},"payload":{{"Records":[{{"a":1.0}},{{"b":2}}]}}}}"#
+        );
+        let letter =
+            given_up(&notice, &[(PAYLOAD_LOCATION, "s3://records/x"), (BATCH_PART, "1-1")]);
+        let letter = Letter { record: Some(Ok(record)), ..letter };
+        assert_eq!(letter.facts().payload.as_deref(), Some(r#"{"Records":[{"b":2}]}"#));
     }
 }
