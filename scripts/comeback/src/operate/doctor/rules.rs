@@ -53,7 +53,7 @@ pub fn diagnose(facts: &Facts) -> Vec<Examined> {
         all.push(sources::examine_source(facts, source));
         all.extend(source.consumers.iter().map(|it| sources::examine_consumer(source, it)));
     }
-    all.extend(facts.streams.iter().map(streams::examine_stream));
+    all.extend(facts.streams.iter().map(|it| streams::examine_stream(facts, it)));
     match &facts.deliveries {
         Ok(deliveries) => {
             all.extend(deliveries.iter().map(|it| deliveries::examine_delivery(facts, it)));

@@ -296,7 +296,8 @@ kinds! {
          tenant isolation and the handler no `TENANT_ID` for it, so that its events can't be retried",
         "Its retries are refused, or repeat what was done.";
     SUCCESSES_RETRIED = Bad "successes_retried",
-        "its on-success destination is a retry queue, or a bucket with failure records",
+        "its on-success destination is a retry queue, although it reports no failed records of a stream, or a bucket \
+         with failure records",
         "Each success becomes a dead letter.";
     DELIVERIES_FAILED = Bad "deliveries_failed",
         "Lambda could not deliver failures to the queue or bucket: a permission is missing, or a record is larger \
@@ -390,6 +391,10 @@ kinds! {
     STREAM_WITHOUT_DESTINATION = Warning "stream_without_destination",
         "batches of a stream that the function can't process go nowhere",
         "Once its retries are used up or its records are too old, a batch is lost. A bucket gets the whole batch.";
+    STREAM_PARTS_LOST = Bad "stream_parts_lost",
+        "a function reports which records of a batch have failed, and its on-success destination is no retry queue",
+        "A batch that comes back is an asynchronous event, of which Lambda takes such an answer for a success: records \
+         that fail again are lost.";
     STREAM_STANDS_STILL = Warning "stream_stands_still",
         "a batch of a stream is retried until its records expire",
         "One batch that always fails stops its shard for a day or more, and then the records behind it expire, too.";

@@ -11,6 +11,7 @@ use crate::{
         names::last,
         policy::Effect,
         setup::ACTIONS_TO_PUT,
+        stream::Stream,
     },
     operate::doctor::rules::{
         buckets::queues_told,
@@ -64,8 +65,14 @@ pub fn examine_target(facts: &Facts, target: &Target) -> Examined {
         if retried.is_empty() && !by_letters {
             destination(&mut it, facts, target, configs);
         }
+        // A batch of a stream that comes back may succeed for Lambda although some of its records have failed.
+        let reports = |it: &Stream| it.consumer() == name && it.reports_failures;
+        let may_have_parts = facts.streams.iter().any(reports);
         for success in configs.iter().filter(|config| is_own(&config.on_success)) {
             let arn = success.on_success.as_deref().unwrap_or_default();
+            if may_have_parts && bucket_name(arn).is_none() {
+                continue;
+            }
             let what = if bucket_name(arn).is_some() { "record bucket" } else { "retry queue" };
             let says = format!("its on-success destination is the {what} {}", last(arn));
             it.found(kinds::SUCCESSES_RETRIED, says);

@@ -24,7 +24,7 @@ const ARN: &str = "arn:aws:s3:::records";
 const TLS: &str = r#"{"Effect":"Deny","Principal":"*","Action":"s3:*","Condition":{"Bool":{"aws:SecureTransport":"false"}}}"#;
 
 /// A healthy system of one function whose records go to a bucket.
-fn with_bucket() -> Facts {
+pub fn with_bucket() -> Facts {
     let mut facts = healthy();
     let queue = facts.queues[0].queue.arn.clone();
     set(&mut facts, "RECORD_BUCKETS", "records");

@@ -1,15 +1,18 @@
 //! Ways to break what becomes of a stream's batches.
 
-use super::systems::{Break, HOME, healthy, names};
+use super::{
+    buckets::with_bucket,
+    systems::{Break, HOME, config, names},
+};
 
 use crate::{
     account::stream::Stream,
     operate::doctor::rules::{diagnose, facts::Facts},
 };
 
-/// A healthy system whose function processes a stream.
+/// A healthy system whose function processes a stream. What fails goes to a bucket.
 fn streaming() -> Facts {
-    let mut facts = healthy();
+    let mut facts = with_bucket();
     facts.streams.push(Stream {
         uuid: "5e7a".to_owned(),
         source: format!("arn:aws:kinesis:{HOME}:stream/clicks"),
@@ -34,6 +37,11 @@ pub const BREAKS_OF_STREAMS: &[(&str, Break, &str)] = &[
         |it| it.streams[0].on_failure = None,
         "--uuid 5e7a --destination-config",
     ),
+    (
+        "stream_parts_lost",
+        |it| it.streams[0].reports_failures = true,
+        r#""OnSuccess":{"Destination":"arn:aws:sqs:us-east-1:123456789012:retry"}"#,
+    ),
     ("stream_stands_still", |it| it.streams[0].is_endless = true, "--maximum-retry-attempts 2"),
     ("stream_unsplit", |it| it.streams[0].is_split = false, "--bisect-batch-on-function-error"),
 ];
@@ -53,6 +61,7 @@ fn a_stream_whose_batches_would_be_lost_or_stop_it_is_found() {
     let mut reported = streaming();
     reported.streams[0].is_split = false;
     reported.streams[0].reports_failures = true;
+    config(&mut reported).on_success = Some(reported.queues[0].queue.arn.clone());
     assert_eq!(names(&reported), [""; 0], "the function says which record is bad");
     let mut kafka = streaming();
     kafka.streams[0].source = format!("arn:aws:kafka:{HOME}:cluster/clicks/0a1b");
