@@ -33,7 +33,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use self::letter::{has_no_envelope, is_redriven, redriven, restarted};
-pub use self::{letter::body_is_message, undelivered::undelivered, unreadable::Unreadable};
+pub use self::{letter::body_is_message, unreadable::Unreadable};
 use crate::{
     Timestamp,
     arn::{FunctionArn, Home},
@@ -69,6 +69,15 @@ const MEMBERS: [&str; 8] = [
 ];
 
 const CONTEXT: [&str; 3] = ["functionArn", "requestId", "condition"];
+
+/// Reads an event that EventBridge or its Scheduler could not deliver, for a handler that lives at `home`, or returns
+/// `None` if the message is none. One that was given up and moved back is a dead letter of ours.
+pub fn undelivered<'a>(
+    message: &Message<'a>,
+    home: &Home,
+) -> Option<Result<Failure<'a>, Unreadable>> {
+    if is_redriven(message) { None } else { undelivered::undelivered(message, home) }
+}
 
 /// Reads a message that a queue's redrive policy moved here, or returns `None` if it was not moved. The retry queue
 /// must be bound to a queue: only then is the body that of a consumer's message, whatever it looks like.

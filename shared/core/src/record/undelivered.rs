@@ -19,7 +19,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{Unreadable, failed_at, letter::is_redriven};
+use super::{Unreadable, failed_at};
 use crate::{
     arn::{FunctionArn, Home},
     attribute::is_accepted,
@@ -37,17 +37,15 @@ const API: &str = ":scheduler:::aws-sdk:";
 const INVOKE: &str = "lambda:invoke";
 const SEND_MESSAGE: &str = "sqs:sendMessage";
 
-/// Reads an event that could not be delivered, for a handler that lives at `home`, or returns `None` if the message is
-/// none.
-pub fn undelivered<'a>(
+/// Reads an event that could not be delivered, or returns `None` if the message is none.
+pub(super) fn undelivered<'a>(
     message: &Message<'a>,
     home: &Home,
 ) -> Option<Result<Failure<'a>, Unreadable>> {
     let DeliveryAttributes { rule_arn, schedule_arn, subscriber_arn, target_arn, .. } =
         message.attributes.delivery;
     let source = rule_arn.or(schedule_arn).or(subscriber_arn)?;
-    let target = target_arn.filter(|_| !is_redriven(message))?;
-    Some(read(message, source, target, home))
+    Some(read(message, source, target_arn?, home))
 }
 
 fn read<'a>(

@@ -244,7 +244,7 @@ fn only_a_target_and_a_rule_or_a_schedule_make_a_message_an_event_that_could_not
     let target = ("TARGET_ARN", ORDERS);
     let is_it = |attributes: &[(&str, &str)]| {
         let attributes = texts(attributes);
-        undelivered(&message(EVENT, &attributes), &testing::home()).is_some()
+        crate::record::undelivered(&message(EVENT, &attributes), &testing::home()).is_some()
     };
     assert!(is_it(&[target, ("RULE_ARN", RULE)]) && is_it(&[target, ("SCHEDULE_ARN", SCHEDULE)]));
     assert!(is_it(&[target, ("SUBSCRIBER_ARN", "any")]), "its event is on a custom bus");
