@@ -125,7 +125,7 @@ def alternatives(counted: Counted) -> str:
             "**Comeback, drop-in**, with the ledger",
             f"**{ours('drop_in')}**",
             "events of any function that must get through, however long that takes",
-            "order; anything but asynchronous invocations and standard queues",
+            "order; FIFO queues; targets of EventBridge other than functions and queues",
         ),
         (
             "Comeback with envelopes, without a ledger",

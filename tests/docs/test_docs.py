@@ -33,7 +33,14 @@ NEEDS_JAVA = unittest.skipUnless(shutil.which("javac"), "no compiler of Java: a 
 # The pages that PageTest and FunctionTest follow.
 TYPED = {
     ROOT / "docs" / name
-    for name in ("start/local.md", "outage.md", "start/function.md", "guides/queues.md", "guides/eventbridge.md")
+    for name in (
+        "start/local.md",
+        "outage.md",
+        "start/function.md",
+        "guides/queues.md",
+        "guides/eventbridge.md",
+        "guides/streams.md",
+    )
 }
 SHELLS = {"sh", "bash", "shell"}
 # Languages of blocks with the output of commands. Tests of the program replay these blocks.
@@ -69,6 +76,10 @@ class PageTest(unittest.TestCase):
     def test_what_eventbridge_and_scheduler_could_not_deliver(self) -> None:
         page = section((ROOT / "docs/guides/eventbridge.md").read_text(), "On your machine")
         follow(page, 7, with_python)
+
+    def test_a_consumer_of_a_stream(self) -> None:
+        page = section((ROOT / "docs/guides/streams.md").read_text(), "On your machine")
+        follow(page, 9, with_python)
 
 
 def with_python(folder: Path) -> None:

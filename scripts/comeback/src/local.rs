@@ -23,7 +23,7 @@ use crate::{
     dynamodb::{self, LEDGER},
     failure::Failure,
     functions::{self, Binaries, TARGET, VISIBILITY},
-    local::args::{LocalArgs, handler_settings},
+    local::args::{LocalArgs, RECORD_BUCKETS, handler_settings},
     log::Log,
     operate::web::{
         self,
@@ -43,7 +43,7 @@ const LAST_LINE_MAX: Duration = Duration::from_secs(1);
 const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 
 pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
-    handler_settings(&args.set, !args.no_ledger)?;
+    handler_settings(&args.set, &args.records, !args.no_ledger)?;
     let deployment = if args.empty { None } else { Some(Deployment::of(args)?) };
     let mut signals = Signals::listen()?;
     let page = Live::new(None, shell.now, None)?;
@@ -109,6 +109,9 @@ impl<'a> Deployment<'a> {
         let in_flight_max = (args.in_flight_max - args.in_flight_max / 6).max(1);
         // The last value of a variable wins, so these come first.
         let mut own = vec![("IN_FLIGHT_MAX".to_owned(), in_flight_max.to_string())];
+        if !args.records.is_empty() {
+            own.push((RECORD_BUCKETS.to_owned(), args.records.join(",")));
+        }
         if let Some((at, elsewhere)) = self.ledger(endpoint) {
             dynamodb::create_ledger(at).await?;
             own.extend(dynamodb::ledger_environment(elsewhere));

@@ -8,8 +8,8 @@ use tokio::{
 
 use crate::retry_loop::RetryLoop;
 
-/// What the keys of all failure records begin with.
-const PREFIX: &str = "aws/lambda/async/";
+/// What the keys of all failure records begin with, those of functions and those of mappings.
+const PREFIX: &str = "aws/lambda/";
 
 pub struct Bucket {
     name: String,
@@ -78,5 +78,5 @@ pub fn entry(bucket: &str, encoded_key: &str, version: &str) -> String {
 
 /// The key of a failure record of this function, which ends so.
 pub fn key(function: &str, end: &str) -> String {
-    format!("{PREFIX}{function}/2026/02/01/2026-02-01T12.00.00-{end}")
+    format!("{PREFIX}async/{function}/2026/02/01/2026-02-01T12.00.00-{end}")
 }

@@ -9,3 +9,4 @@ pub mod consumer;
 pub mod journal;
 pub mod processes;
 pub mod retry_loop;
+pub mod stream;

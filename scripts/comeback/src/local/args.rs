@@ -22,7 +22,7 @@ pub struct LocalArgs {
     #[arg(long, value_name = "N", default_value_t = 4700)]
     pub port: u16,
     /// Run SQS, Lambda and DynamoDB only, deploy nothing.
-    #[arg(long, conflicts_with_all = ["binaries", "function", "functions", "queue", "set"])]
+    #[arg(long, conflicts_with_all = ["binaries", "function", "functions", "queue", "records", "set"])]
     pub empty: bool,
     /// A setting of the retry handler, such as BASE_BACKOFF=2s; repeatable [default: its own].
     #[arg(
@@ -56,6 +56,11 @@ pub struct LocalArgs {
     /// Without it, the consumer is a program of your own that receives from the queue.
     #[arg(long, value_name = "NAME[=FUNCTION]", value_parser = functions::parse_queue)]
     pub queue: Vec<QueueArg>,
+    /// A bucket whose failure records the handler reads, beside those that come in messages; repeatable.
+    ///
+    /// Create it in the local cloud, and let it notify the retry queue of a function.
+    #[arg(long, value_name = "BUCKET")]
+    pub records: Vec<String>,
     /// The maximum number of concurrent function processes.
     ///
     /// An event without a process waits, as on AWS when an account's concurrency is used up: first a second, then
@@ -83,11 +88,18 @@ pub struct LocalArgs {
     pub binaries: BinariesArg,
 }
 
+/// The handler's setting with the buckets that it may read.
+pub const RECORD_BUCKETS: &str = "RECORD_BUCKETS";
+
 /// A placeholder for the dead-letter queue, which is not deployed yet when settings are checked.
 const ANY_QUEUE_URL: &str = "http://127.0.0.1/000000000000/any";
 
 /// The settings with which the handler starts.
-pub fn handler_settings(given: &[Setting], has_ledger: bool) -> Result<Settings, BadSettings> {
+pub fn handler_settings(
+    given: &[Setting],
+    records: &[String],
+    has_ledger: bool,
+) -> Result<Settings, BadSettings> {
     let given = |name: &str| {
         // If a setting is given more than once, the last value wins.
         let last = given.iter().rev().find(|(given, _)| given == name);
@@ -96,6 +108,7 @@ pub fn handler_settings(given: &[Setting], has_ledger: bool) -> Result<Settings,
     Settings::from_lookup(|name| match name {
         DEAD_LETTER_QUEUE_URL => Some(ANY_QUEUE_URL.to_owned()),
         LEDGER_TABLE => has_ledger.then(|| LEDGER.to_owned()),
+        RECORD_BUCKETS => (!records.is_empty()).then(|| records.join(",")),
         name => given(name),
     })
 }
@@ -110,14 +123,19 @@ mod tests {
 
     #[test]
     fn settings_are_checked_by_the_rules_of_the_handler() {
-        assert_eq!(handler_settings(&[], false).map(drop), Ok(()));
+        assert_eq!(handler_settings(&[], &[], false).map(drop), Ok(()));
         let last = [pair("JITTER", "some"), pair("JITTER", "none")];
-        assert_eq!(handler_settings(&last, false).map(drop), Ok(()));
+        assert_eq!(handler_settings(&last, &[], false).map(drop), Ok(()));
         let probes = [pair("PROBE", "true")];
-        assert_eq!(handler_settings(&probes, true).map(drop), Ok(()));
-        assert!(handler_settings(&probes, false).unwrap_err().to_string().contains("LEDGER_TABLE"));
+        assert_eq!(handler_settings(&probes, &[], true).map(drop), Ok(()));
+        assert!(
+            handler_settings(&probes, &[], false).unwrap_err().to_string().contains("LEDGER_TABLE")
+        );
+        let bucket = ["Not a bucket".to_owned()];
+        let bad = handler_settings(&[], &bucket, false).unwrap_err().to_string();
+        assert!(bad.contains("Not a bucket"), "{bad}");
         let bad = [pair("JITTER", "some"), pair("MAX_AGE", "long")];
-        let bad = handler_settings(&bad, false).unwrap_err().to_string();
+        let bad = handler_settings(&bad, &[], false).unwrap_err().to_string();
         assert!(bad.contains("JITTER must be full, equal or none, got \"some\""), "{bad}");
         assert!(bad.contains("MAX_AGE must be a duration"), "{bad}");
     }

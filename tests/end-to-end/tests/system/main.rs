@@ -2,7 +2,7 @@
 //! functions and their logs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use end_to_end::{bucket, cloud, processes, retry_loop};
+use end_to_end::{bucket, cloud, processes, retry_loop, stream};
 
 mod events;
 mod faults;
@@ -14,5 +14,6 @@ mod outages;
 mod queues;
 mod records;
 mod servers;
+mod streams;
 mod tenants;
 mod without_envelope;
