@@ -107,6 +107,31 @@ test('a queue has a retry queue of its own, from which the handler may send to i
   assert.deepEqual(RedriveAllowPolicy, { redrivePermission: 'denyAll' });
 });
 
+test('a target that is only delivered to has the alarms of an attached one, once', () => {
+  const alarmsOf = (attach: (stack: RuleStack) => void) => {
+    const stack = new RuleStack();
+    stack.rule.addTarget(new targets.LambdaFunction(stack.orders));
+    attach(stack);
+    return Object.keys(stack.template.findResources('AWS::CloudWatch::Alarm')).sort();
+  };
+  const attached = alarmsOf(({ retry, orders }) => {
+    retry.attach(orders);
+    retry.alarms();
+  });
+  for (const deliver of [
+    ({ retry, rule, orders }: RuleStack) => {
+      retry.attachRule(rule, orders);
+      retry.alarms();
+    },
+    ({ retry, rule, orders }: RuleStack) => {
+      retry.alarms();
+      retry.attachRule(rule, orders);
+      retry.attach(orders);
+    },
+  ])
+    assert.deepEqual(alarmsOf(deliver), attached);
+});
+
 test('a rule whose target is an attached queue needs a name, because no resource could be created first', () => {
   for (const isFirst of [true, false]) {
     const nameless = new RuleStack();
