@@ -94,8 +94,6 @@ export class AsyncRetry extends MetricMethods {
   private readonly senders: Senders;
   private readonly attached: Attached;
   private readonly called = new Set<string>();
-  /** The functions and queues that the handler may already use. */
-  private readonly allowed = new Set<string>();
   private retryAlarms?: RetryAlarms;
 
   constructor(scope: Construct, id: string, props: AsyncRetryProps = {}) {
@@ -205,7 +203,7 @@ export class AsyncRetry extends MetricMethods {
     faults.throwIfAny(`AsyncRetry ${this.node.path} can't attach ${queue.node.path}`);
 
     // SQS leaves a message that it moves encrypted with the key of its source.
-    this.allowSend(source);
+    this.retryHandler.allowSend(source);
     const attached = new AttachedQueue(this, {
       source,
       policy,
@@ -379,37 +377,17 @@ export class AsyncRetry extends MetricMethods {
   private queueFor(receiver: Receiver, path: string): RetryQueue {
     const { retried } = receiver;
     const { queue } = this.queues.add(retried);
-    if (receiver.source) this.allowSend(receiver.source);
+    if (receiver.source) this.retryHandler.allowSend(receiver.source);
     else this.allowInvoke(retried.arn, receiver.invoked);
     this.attached.addReceiver(retried);
     this.checkVariables(`attach ${path}`);
     return queue;
   }
 
-  /** Lets the handler invoke a function, which may be named with a version or an alias of it. */
+  /** Lets the handler invoke a function, which a failure may name with a version or an alias of it. */
   private allowInvoke(functionArn: string, attached: string[]): void {
-    const invoked = this.props.onlyAttachedQualifiers ? attached : [functionArn, `${functionArn}:*`];
-    this.allowOnce(INVOKE, invoked);
-  }
-
-  /** Lets the handler send to a queue of the user's, and use its key. */
-  private allowSend({ arn, construct: queue }: Source): void {
-    if (!this.allowOnce(['sqs:SendMessage'], [arn])) return;
-    const granted = queue.encryptionMasterKey?.grant(this.retryHandler, ...KEY_ACTIONS);
-    if (granted?.success === false) {
-      Annotations.of(this).addWarningV2(
-        'comeback:source-key',
-        `${queue.node.path}: let the handler's role ${KEY_ACTIONS.join(', ')} with its key, which is only known by an alias`,
-      );
-    }
-  }
-
-  /** Allows the handler what it is not allowed so far. Returns whether there was something. */
-  private allowOnce(actions: string[], resources: string[]): boolean {
-    const missing = resources.filter((each) => !this.allowed.has(each));
-    missing.forEach((each) => this.allowed.add(each));
-    if (missing.length > 0) this.retryHandler.allow(actions, ...missing);
-    return missing.length > 0;
+    const { onlyAttachedQualifiers } = this.props;
+    this.retryHandler.allowOnce(INVOKE, onlyAttachedQualifiers ? attached : [functionArn, `${functionArn}:*`]);
   }
 
   private warnUnlessOperator(call: string, { grantPrincipal }: iam.IGrantable, grant: iam.Grant): iam.Grant {

@@ -1,4 +1,5 @@
 import {
+  Annotations,
   aws_cloudwatch as cloudwatch,
   aws_codedeploy as codedeploy,
   aws_iam as iam,
@@ -60,6 +61,8 @@ export class RetryHandler extends lambda.Function {
     this.addToRolePolicy(statement);
     return statement;
   });
+  /** The functions and queues of the user's that it may use. */
+  private readonly allowed = new Set<string>();
   /** The alarm that makes CodeDeploy roll a deployment back. */
   public deploymentErrors?: cloudwatch.Alarm;
   /** The function or alias that the mappings invoke. */
@@ -121,6 +124,26 @@ export class RetryHandler extends lambda.Function {
   /** Allows the handler these actions on these resources. */
   public allow(actions: string[], ...resources: string[]): void {
     this.statements.allow(actions, resources);
+  }
+
+  /** Allows the handler what it is not allowed so far. Returns whether there was something. */
+  public allowOnce(actions: string[], resources: string[]): boolean {
+    const missing = resources.filter((each) => !this.allowed.has(each));
+    missing.forEach((each) => this.allowed.add(each));
+    if (missing.length > 0) this.allow(actions, ...missing);
+    return missing.length > 0;
+  }
+
+  /** Lets the handler send to a queue of the user's, and use its key. */
+  public allowSend({ arn, construct: queue }: { readonly arn: string; readonly construct: sqs.IQueue }): void {
+    if (!this.allowOnce(['sqs:SendMessage'], [arn])) return;
+    const granted = queue.encryptionMasterKey?.grant(this, ...KEY_ACTIONS);
+    if (granted?.success === false) {
+      Annotations.of(this).addWarningV2(
+        'comeback:source-key',
+        `${queue.node.path}: let the handler's role ${KEY_ACTIONS.join(', ')} with its key, which is only known by an alias`,
+      );
+    }
   }
 
   /** Creates an alias that CodeDeploy moves to each new version, and back if that version fails. */
