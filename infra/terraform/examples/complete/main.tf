@@ -1,5 +1,5 @@
-# The basic example with every option switched on: a queue, a ledger, records in a bucket, probes, keys,
-# limits, and two kinds of alarms.
+# The basic example with every option switched on, but for rules, schedules and streams: a queue, a ledger, records in a
+# bucket, probes, keys, limits, and two kinds of alarms.
 
 terraform {
   required_version = ">= 1.5"
