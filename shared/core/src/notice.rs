@@ -346,7 +346,9 @@ mod tests {
     fn deployments_give_permissions_for_the_keys_that_records_have() {
         let contract = include_str!("../../../infra/cdk/contract/records.json");
         let contract = Object::read(contract).unwrap();
-        assert!(contract.text("prefix").is_some_and(|prefix| prefix == PREFIX));
+        for (name, prefix) in [("prefix", PREFIX), ("prefix_with_streams", STREAM_PREFIX)] {
+            assert_eq!(contract.text(name).as_deref(), Some(prefix), "{name}");
+        }
     }
 
     proptest::proptest! {
