@@ -725,6 +725,7 @@ test('every page can be used by everybody, light and dark, narrow and wide', asy
     dead: '/dead',
     letter,
     policy: '/policy',
+    history: '/history',
     health: '/health',
     play: '/play',
     confirm: '/confirm?do=purge&reason=not_retryable',
