@@ -217,7 +217,7 @@ fn undelivered(pick: impl Fn(u8, u8) -> u8) -> Vec<Scope> {
             name: "an event that was never delivered",
             events: &[Delivery],
             settings: &[LEDGER, ("MAX_ATTEMPTS", "1"), ("MAX_AGE", "150s"), BOUND],
-            limits: Limits { faults: pick(1, 2), copies: 1, failures: 2, redrives: 1, ..NOTHING },
+            limits: Limits { faults: 1, copies: 1, failures: 2, redrives: 1, ..NOTHING },
             ..BASE
         },
         Scope {
