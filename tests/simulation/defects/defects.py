@@ -1305,8 +1305,8 @@ DEFECTS = [
     (
         "an event in cipher is delivered",
         "core/record/undelivered",
-        "if error.is_of_encryption() {",
-        "if error.is_of_encryption() && message.body.is_empty() {",
+        "if has_no_event || error.is_of_encryption() {",
+        "if has_no_event {",
     ),
     (
         "an event that EventBridge has stopped is delivered",
@@ -1371,7 +1371,7 @@ DEFECTS = [
     (
         "only a rule's event can be undelivered, not a schedule's",
         "core/record/undelivered",
-        "let source = rule_arn.or(schedule_arn)?;",
+        "let source = rule_arn.or(schedule_arn).or(subscriber_arn)?;",
         "let source = rule_arn.or(schedule_arn.filter(|it| it.is_empty()))?;",
     ),
     (

@@ -1,7 +1,7 @@
 //! Events that EventBridge or its Scheduler could not deliver to a target.
 //!
-//! The target has never run, so it gets the event as it is. What it then makes of it is a failure of its own, by its own
-//! record, and the first one of a chain.
+//! The target has never run, so it gets the event as it is. What it then makes of it is a failure of its own, and the
+//! first one of a chain.
 
 use std::{borrow::Cow, num::NonZero};
 
