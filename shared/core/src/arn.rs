@@ -52,6 +52,12 @@ impl FunctionArn {
         &self.text[..self.name.1]
     }
 
+    /// The same function, with the version that Lambda takes if none is named.
+    pub(crate) fn qualified(self) -> Self {
+        let is_qualified = self.text.len() > self.name.1;
+        if is_qualified { self } else { Self { text: format!("{}:$LATEST", self.text), ..self } }
+    }
+
     /// The function's partition, region and account.
     pub fn home(&self) -> Home {
         Home(self.before_name().to_owned())
@@ -220,6 +226,18 @@ impl Home {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_function_without_a_version_is_its_latest() {
+        let arn = |text: &str| FunctionArn::parse(text).unwrap();
+        let orders = "arn:aws:lambda:us-east-1:123456789012:function:orders";
+        for qualified in [format!("{orders}:$LATEST"), format!("{orders}:live")] {
+            assert_eq!(arn(&qualified).qualified(), arn(&qualified));
+        }
+        let latest = arn(orders).qualified();
+        assert_eq!((latest.as_str(), latest.name()), (&*format!("{orders}:$LATEST"), "orders"));
+        assert_eq!(latest.unqualified(), orders);
+    }
 
     #[test]
     fn a_queue_is_known_by_its_url_at_aws_and_elsewhere() {

@@ -25,11 +25,20 @@ impl Target {
         }
     }
 
-    /// Its ARN as received; that of a function may have a qualifier.
+    /// Its ARN; that of a function may have a qualifier.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Function(function) => function.as_str(),
             Self::Queue(queue) => queue.as_str(),
+        }
+    }
+
+    /// The same target, a function with its version. Some messages name a function without one, and the records of its
+    /// later failures have one. So a pause or a circuit is about both.
+    pub(crate) fn qualified(self) -> Self {
+        match self {
+            Self::Function(function) => Self::Function(function.qualified()),
+            Self::Queue(queue) => Self::Queue(queue),
         }
     }
 

@@ -64,7 +64,7 @@ pub(super) fn read<'a>(
     let recorded_at = record.text("timestamp").and_then(|text| time::parse(&text));
     Ok(Failure {
         is_transparent: policies.of(function.name()).transparent,
-        target: Target::Function(function),
+        target: Target::Function(function).qualified(),
         request_id: request_id(message, id),
         failed_at: failed_at(message, recorded_at)?,
         condition: Condition::OfBatch,

@@ -79,7 +79,7 @@ fn read<'a>(
         (None, Some(_) | None) => return Err(Unreadable::OtherTarget),
     };
     Ok(Failure {
-        target,
+        target: target.qualified(),
         request_id: message.first_id().to_owned(),
         failed_at: failed_at(message, None)?,
         condition: Condition::Failed,

@@ -45,7 +45,8 @@ async fn a_batch_comes_back_as_it_was_and_of_a_report_what_the_function_has_not_
     let retry_loop = beside_tables(&settings).await;
     let bucket = Bucket::create(&retry_loop, "records").await;
     bucket.notifies(&retry_loop).await;
-    let (reports, unaware) = (Code::new("reports.py", REPORTS), Code::new("unaware", ""));
+    let (reports, unaware) =
+        (Code::new("reports.py", REPORTS), Code::new("unaware-of-batches", ""));
     let interpreter = python(REQUIREMENTS).display().to_string();
     let in_python = [interpreter.as_str(), "-m", "awslambdaric", "reports.handler"];
     let in_rust = [example("unaware").display().to_string()];

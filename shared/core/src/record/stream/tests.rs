@@ -79,7 +79,8 @@ fn a_batch_in_a_bucket_is_the_first_failure_of_its_event_byte_for_byte() {
             assert_eq!(event, BATCH.trim());
             assert_eq!(
                 failure.target.as_str(),
-                "arn:aws:lambda:us-east-1:123456789012:function:myfunction"
+                "arn:aws:lambda:us-east-1:123456789012:function:myfunction:$LATEST",
+                "as the records of its later failures, so that a pause holds back both"
             );
             assert_eq!(failure.request_id, ID);
             assert_eq!(failure.failed_at, at("2019-11-14T00:38:06.021Z"));

@@ -21,7 +21,7 @@ use crate::{
 
 const RULE: &str = "arn:aws:events:us-east-1:123456789012:rule/links";
 const SCHEDULE: &str = "arn:aws:scheduler:us-east-1:123456789012:schedule/default/nightly";
-const ORDERS: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders";
+const ORDERS: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
 const IMPORTS: &str = "arn:aws:sqs:us-east-1:123456789012:imports";
 const BOUND: &[(&str, &str)] = &[("QUEUE_TARGETS", r#"{"retry":["orders","sqs:imports"]}"#)];
 const EVENT: &str = r#"{"id":"17554ea1", "detail":{"amount":1.0,"big":12345678901234567890123}}"#;

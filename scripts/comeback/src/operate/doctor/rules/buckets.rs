@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use comeback_core::notice::PREFIX;
+use comeback_core::notice::{PREFIX, STREAM_PREFIX};
 use serde_json::json;
 
 use crate::{
@@ -229,7 +229,7 @@ fn lifecycle(it: &mut Examined, facts: &Facts, bucket: &Bucket) {
         // The call replaces all rules.
         if rules.is_empty() {
             let rule = json!({
-                "ID": "comeback-records", "Status": "Enabled", "Filter": { "Prefix": PREFIX },
+                "ID": "comeback-records", "Status": "Enabled", "Filter": { "Prefix": STREAM_PREFIX },
                 "Expiration": { "Days": days },
             });
             finding.by_hand(format!(

@@ -146,7 +146,7 @@ pub const BREAKS_OF_BUCKETS: &[Damage] = &[
     (
         "records_kept_forever",
         |it| bucket(it).rules = Ok(Vec::new()),
-        r#""Filter":{"Prefix":"aws/lambda/async/"}"#,
+        r#""Filter":{"Prefix":"aws/lambda/"}"#,
     ),
     ("bucket_unblocked", |it| bucket(it).blocks_public = Ok(false), "RestrictPublicBuckets=true"),
     (
