@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use comeback_core::{notice::PREFIX, pattern};
+use comeback_core::{
+    notice::{PREFIX, STREAM_PREFIX},
+    pattern,
+};
 use quick_xml::de;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -58,6 +61,11 @@ pub fn prefix_of(function: &str) -> String {
     format!("{PREFIX}{function}/")
 }
 
+/// What the keys of the records of a stream's mapping begin with.
+pub fn prefix_of_stream(mapping: &str) -> String {
+    format!("{STREAM_PREFIX}{mapping}/")
+}
+
 /// All objects of a bucket. Others report that Lambda accepts a bucket as a destination only if the function's role may
 /// put objects under every key.
 pub fn everything_in(bucket_arn: &str) -> String {
@@ -80,6 +88,11 @@ pub fn statements_to_put(bucket_arn: &str, function_arn: &str) -> [Value; 2] {
 /// The ARN of all records of a function in the bucket with this ARN.
 pub fn records_of(bucket_arn: &str, function: &str) -> String {
     format!("{bucket_arn}/{}*", prefix_of(function))
+}
+
+/// The ARN of all records of a stream's mapping in the bucket with this ARN.
+pub fn records_of_stream(bucket_arn: &str, mapping: &str) -> String {
+    format!("{bucket_arn}/{}*", prefix_of_stream(mapping))
 }
 
 /// A rule of a bucket's lifecycle that deletes objects.

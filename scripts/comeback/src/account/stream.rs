@@ -34,6 +34,11 @@ impl Stream {
         self.function.split(':').nth(6).unwrap_or(&self.function)
     }
 
+    /// The alias or version of the function, if the mapping names one.
+    pub fn qualifier(&self) -> Option<&str> {
+        self.function.split(':').nth(7)
+    }
+
     /// Its name, such as `stream/clicks` or `table/orders/stream/…`.
     pub fn name(&self) -> &str {
         last(self.source.split("/stream/").next().unwrap_or(&self.source))

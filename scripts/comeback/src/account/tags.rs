@@ -25,6 +25,8 @@ pub struct Previous {
     pub records: Option<String>,
     /// Whether the bucket was added to `RECORD_BUCKETS`.
     pub listed: bool,
+    /// Whether the retry queue became its on-success destination.
+    pub successes: bool,
 }
 
 /// The tag with everything except the ARN of the destination.
@@ -60,6 +62,7 @@ impl Previous {
             transparent: words.get("transparent").map(|it| it.replace(NO_VALUE, "")),
             records: words.get("records").map(|&it| it.to_owned()),
             listed: is("listed"),
+            successes: is("successes"),
         })
     }
 
@@ -103,7 +106,6 @@ impl Previous {
 
 impl fmt::Display for Previous {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let yes = |is: bool| if is { "yes" } else { "no" };
         write!(f, "queue={} config={}", self.queue, yes(self.had_config))?;
         if let Some(retries) = self.retries {
             write!(f, " retries={retries}")?;
@@ -114,9 +116,12 @@ impl fmt::Display for Previous {
         if let Some(bucket) = &self.records {
             write!(f, " records={bucket}")?;
         }
-        for (name, is) in
-            [("settings", self.settings), ("policy", self.policy), ("listed", self.listed)]
-        {
+        for (name, is) in [
+            ("settings", self.settings),
+            ("policy", self.policy),
+            ("listed", self.listed),
+            ("successes", self.successes),
+        ] {
             if is {
                 write!(f, " {name}=yes")?;
             }
@@ -126,6 +131,51 @@ impl fmt::Display for Previous {
         }
         Ok(())
     }
+}
+
+/// A mapping of a stream before its batches went to the bucket of its function's records. It is stored in a tag of the
+/// function, which an attached mapping has and no other.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PreviousStream {
+    /// Whether the bucket was its on-failure destination already.
+    pub had_bucket: bool,
+    pub was_endless: bool,
+}
+
+/// The tag of a mapping, without its id.
+const TAG_OF_STREAM: &str = "comeback:before-stream-";
+
+impl PreviousStream {
+    pub fn tags(self, mapping: &str, qualifier: Option<&str>) -> Tags {
+        BTreeMap::from([(Self::key(mapping, qualifier), self.to_string())])
+    }
+
+    pub fn key(mapping: &str, qualifier: Option<&str>) -> String {
+        key(&format!("{TAG_OF_STREAM}{mapping}"), qualifier)
+    }
+
+    /// The attached mappings of a function, an alias or a version, by their ids.
+    pub fn all(tags: &Tags, qualifier: Option<&str>) -> BTreeMap<String, Self> {
+        let read = |(key, value): (&String, &String)| {
+            let rest = key.strip_prefix(TAG_OF_STREAM)?;
+            let (mapping, of) =
+                rest.split_once(':').map_or((rest, None), |(it, of)| (it, Some(of)));
+            let is = |word: &str| value.split(' ').any(|it| it == word);
+            let before = Self { had_bucket: is("bucket=yes"), was_endless: is("endless=yes") };
+            (of == qualifier).then(|| (mapping.to_owned(), before))
+        };
+        tags.iter().filter_map(read).collect()
+    }
+}
+
+impl fmt::Display for PreviousStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bucket={} endless={}", yes(self.had_bucket), yes(self.was_endless))
+    }
+}
+
+fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
 }
 
 fn key(tag: &str, qualifier: Option<&str>) -> String {

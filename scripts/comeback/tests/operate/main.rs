@@ -14,6 +14,7 @@ mod permissions;
 mod records;
 mod sessions;
 mod status;
+mod streams;
 mod support;
 mod waiting;
 

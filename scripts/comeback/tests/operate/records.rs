@@ -14,20 +14,25 @@ use serde_json::json;
 const PAYLOAD_MAX: usize = 1_048_576;
 
 /// The answer of S3 to a request about the bucket `records`, which must succeed.
-fn bucket(endpoint: &str, method: &str, part: &str, body: &str) -> String {
+pub fn bucket(endpoint: &str, method: &str, part: &str, body: &str) -> String {
+    ask(endpoint, "s3", &format!("{method} /records{part} HTTP/1.1\r\n"), body)
+}
+
+/// The answer of a service for which tests have no client to a request that begins with this head. It must succeed.
+pub fn ask(endpoint: &str, service: &str, head: &str, body: &str) -> String {
     let address = endpoint.strip_prefix("http://").unwrap();
     let mut connection = TcpStream::connect(address).unwrap();
     write!(
-            connection,
-            "{method} /records{part} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
-             authorization: AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, \
-             Signature=0\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
+        connection,
+        "{head}host: {address}\r\nconnection: close\r\nauthorization: AWS4-HMAC-SHA256 \
+         Credential=x/20260101/us-east-1/{service}/aws4_request, SignedHeaders=host, Signature=0\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 20"), "{method} {part}: {answer}");
+    assert!(answer.starts_with("HTTP/1.1 20"), "{head}: {answer}");
     answer
 }
 

@@ -1,6 +1,8 @@
 //! The calls that only `comeback attach` and `comeback detach` make.
 
-use aws_sdk_lambda::types::{FunctionConfiguration, FunctionEventInvokeConfig};
+use aws_sdk_lambda::types::{
+    DestinationConfig, FunctionConfiguration, FunctionEventInvokeConfig, OnFailure,
+};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
@@ -115,6 +117,21 @@ pub async fn set_dead_letters(
             events.set_schedule(name, &schedule).await
         }
     }
+}
+
+/// Sets what becomes of the batches that fail, in the mapping with this id of the stream with this name. An empty
+/// destination takes the mapping's off.
+pub async fn set_stream(
+    aws: &Aws,
+    (uuid, stream): (&str, &str),
+    to: &str,
+    retries: Option<i32>,
+) -> Answer<()> {
+    let on_failure = OnFailure::builder().destination(to).build();
+    let destinations = DestinationConfig::builder().on_failure(on_failure).build();
+    let call = aws.lambda.update_event_source_mapping().uuid(uuid);
+    let call = call.destination_config(destinations).set_maximum_retry_attempts(retries);
+    call.send().await.map(drop).map_err(fault("lambda:UpdateEventSourceMapping", stream))
 }
 
 pub async fn inline_policy(aws: &Aws, role: &str, policy: &str) -> Answer<Option<String>> {

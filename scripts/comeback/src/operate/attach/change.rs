@@ -3,7 +3,6 @@
 use aws_sdk_lambda::types::{
     DestinationConfig, Environment, FunctionResponseType, OnFailure, OnSuccess,
 };
-use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::arn;
 
 use crate::{
@@ -44,10 +43,8 @@ pub async fn change(aws: &Aws, step: &Step) -> Answer<()> {
         }
         Step::Create { queue, attributes } => {
             let attributes = attributes.iter();
-            let attributes =
-                attributes.map(|(name, it)| (QueueAttributeName::from(*name), it.clone()));
-            let call = sqs.create_queue().queue_name(queue);
-            let call = call.set_attributes(Some(attributes.collect()));
+            let attributes = attributes.map(|(name, it)| ((*name).into(), it.clone())).collect();
+            let call = sqs.create_queue().queue_name(queue).set_attributes(Some(attributes));
             call.send().await.map(drop).map_err(fault("sqs:CreateQueue", queue))
         }
         Step::Map { function, queue } => {
@@ -91,6 +88,9 @@ pub async fn change(aws: &Aws, step: &Step) -> Answer<()> {
                 None => is.without(id),
             };
             buckets.change_notifications(bucket, change).await
+        }
+        Step::Stream { uuid, stream, to, retries } => {
+            calls::set_stream(aws, (uuid, stream), to, *retries).await
         }
         Step::Invocations { function, qualifier, config: Some(config) } => {
             let InvokeConfig { retries, age_max, on_failure, on_success, .. } = config;

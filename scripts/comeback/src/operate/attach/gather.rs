@@ -16,6 +16,7 @@ use crate::{
         notifications::Notifications,
         queue::Queue,
         sender::{Sender, dead_letters},
+        stream::Stream,
         tags::{Previous, Tags},
     },
     aws::{
@@ -41,18 +42,18 @@ use crate::{
     },
 };
 
-/// The name of a handler, the mappings, the retry queues of all handlers (the handler's name by the queue's ARN), and
-/// the names that can be meant.
-type System = (String, Vec<Mapping>, Tags, Names);
+/// The name of a handler, the mappings of queues and of streams, the retry queues of all handlers (the handler's name
+/// by the queue's ARN), and the names that can be meant.
+type System = (String, (Vec<Mapping>, Vec<Stream>), Tags, Names);
 
 async fn system(aws: &Aws, options: &CommonOptions) -> Result<System, Failure> {
-    let (listed, mappings) = tokio::join!(functions(aws), reads::mappings(aws));
-    let (listed, mappings) = (listed?, mappings?);
+    let (listed, mappings) = tokio::join!(functions(aws), reads::mappings_and_streams(aws));
+    let (listed, (mappings, streams)) = (listed?, mappings?);
     let handler = only(&listed, options.handler.as_deref())?.name().to_owned();
     let handlers: BTreeSet<_> = handlers(&listed).map(Function::name).collect();
     let of_handlers = mappings.iter().filter(|it| handlers.contains(it.consumer()));
     let retry_queues = of_handlers.map(|it| (it.queue.clone(), it.consumer().to_owned())).collect();
-    Ok((handler, mappings, retry_queues, Names::of(&listed)))
+    Ok((handler, (mappings, streams), retry_queues, Names::of(&listed)))
 }
 
 /// The facts about a function and the retry system to attach it to or detach it from. `records` is a bucket for the
@@ -64,8 +65,9 @@ pub async fn facts(
     options: &CommonOptions,
 ) -> Result<Facts, Failure> {
     let aws = &aws.adaptive();
-    let (handler, _, retry_queues, names) = system(aws, options).await?;
+    let (handler, (_, mut streams), retry_queues, names) = system(aws, options).await?;
     names.check([name]).map_err(|unknown| unknown.to_string())?;
+    streams.retain(|it| it.consumer() == name);
     let (own, others): (Tags, Tags) = retry_queues.into_iter().partition(|(_, it)| *it == handler);
     let (handler, function) =
         tokio::join!(calls::configured(aws, &handler), calls::configured(aws, name));
@@ -98,6 +100,7 @@ pub async fn facts(
         send_policy,
         invoke_policy,
         records,
+        streams,
     })
 }
 
@@ -203,7 +206,7 @@ pub async fn queue_facts(
     options: &CommonOptions,
 ) -> Result<QueueFacts, Failure> {
     let aws = &aws.adaptive();
-    let (handler, mappings, retry_queues, _) = system(aws, options).await?;
+    let (handler, (mappings, _), retry_queues, _) = system(aws, options).await?;
     let (handler, handler_tags) = calls::configured(aws, &handler).await?;
     let source = parse_source(source, &handler)?;
     let consumers = mappings.iter().filter(|it| it.queue == source.as_str());

@@ -22,5 +22,6 @@ pub mod refusal;
 pub mod sender;
 mod settings;
 pub mod steps;
+mod streams;
 #[cfg(test)]
 mod tests;

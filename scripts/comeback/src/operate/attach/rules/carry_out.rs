@@ -50,13 +50,14 @@ pub async fn carry_out<F: Future<Output = Answer<()>>>(
     Ok(())
 }
 
-/// Whether a fault passes when an earlier change takes effect: a new permission, or an update of the function that is
-/// still in progress.
+/// Whether a fault passes when an earlier change takes effect: a new permission, or an update of the function or a
+/// mapping that is still in progress.
 fn settles(fault: &Fault) -> bool {
     let code = fault.code.as_deref().unwrap_or_default();
     let is_permission =
         code == "InvalidParameterValueException" && fault.message.contains("permission");
     // S3 tries the queue, whose new policy takes up to a minute.
     let is_untold = code == "InvalidArgument" && fault.message.contains("Unable to validate");
-    is_permission || is_untold || code == "ResourceConflictException"
+    let is_changing = ["ResourceConflictException", "ResourceInUseException"].contains(&code);
+    is_permission || is_untold || is_changing
 }

@@ -6,6 +6,7 @@ use crate::account::{
     names::last,
     notifications::Notifications,
     queue::QueueAttributes,
+    stream::Stream,
     tags::Tags,
 };
 
@@ -25,6 +26,8 @@ pub struct Facts {
     pub invoke_policy: Answer<Option<String>>,
     /// The bucket that the function's records go to, or will go to.
     pub records: Option<RecordBucket>,
+    /// The mappings of streams that have the function, its aliases and versions process their batches.
+    pub streams: Vec<Stream>,
 }
 
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use crate::{
         names::last,
         policy::{policy_of, statement},
         setup::{ACTIONS_ON_KEY, ACTIONS_ON_NOTES},
-        tags::{Previous, VALUE_MAX},
+        tags::{Previous, PreviousStream, VALUE_MAX},
     },
     operate::attach::rules::{
         admission::{admission, policy_name, send_statements},
@@ -21,6 +21,7 @@ use crate::{
         refusal::Refusal,
         settings::{Restored, settings_with, settings_without},
         steps::Step,
+        streams,
     },
 };
 
@@ -35,7 +36,10 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
         return Err(Refusal::Unsupported(unsupported));
     }
     let queue = choose(facts, order)?;
-    let bucket = records::bucket(facts, order, queue)?;
+    let streams = streams::wanted(facts, order)?;
+    let places = records::places(Some(function.name()), streams.iter().map(|it| &it.uuid));
+    let bucket = records::bucket(facts, order, queue, &places)?;
+    let hears_successes = streams::hears_successes(facts, &streams, queue)?;
     let to = bucket.map_or(&queue.arn, |bucket| &bucket.arn);
     let destination = config.as_ref().and_then(|config| config.on_failure.as_ref());
     if let Some(other) = destination.filter(|arn| ![&queue.arn, to].contains(arn)) {
@@ -52,7 +56,9 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     }
     let name = queue.name().to_owned();
     let mut plan = Plan { queue: name, warnings: warnings(facts, order, queue), ..Plan::default() };
-    let policy = if bucket.is_some() { None } else { admission(&function.role, queue)? };
+    plan.warnings.extend(streams::warnings(facts, order, &streams, hears_successes));
+    let sends = bucket.is_none() || hears_successes;
+    let policy = if sends { admission(&function.role, queue)? } else { None };
     let record = format!("{}:{}", function.arn, qualifier.unwrap_or("$LATEST"));
     let not_allowed = || Refusal::NotAllowed { handler: handler.name().to_owned() };
     let failed = FunctionArn::parse(&record).map(Target::Function).ok_or_else(not_allowed)?;
@@ -76,20 +82,24 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     before.transparent = before.transparent.or_else(|| settings.transparent_before.clone());
     before.records = before.records.or_else(|| records.map(str::to_owned));
     before.listed |= settings.bucket_is_listed;
+    before.policy |= policy.is_some();
+    let on_success = config.as_ref().and_then(|config| config.on_success.as_ref());
+    before.successes |= hears_successes && on_success.is_none();
     if tagged.as_ref() != Some(&before) {
         let step = Step::Tag { resource: function.arn.clone(), tags: before.tags(qualifier) };
         let is = tagged.map_or_else(|| "no tag".to_owned(), |it| it.to_string());
         plan.add(step, is, before.to_string());
     }
+    streams::remember(&mut plan, facts, order, &streams);
     plan.allow(
         &facts.send_policy,
         &function.role,
         &policy_name("send", function.name(), qualifier),
-        policy_of(&sending(facts, queue, bucket)),
+        policy_of(&sending(facts, queue, bucket, hears_successes)),
     )?;
-    plan.admit(&queue.url, &function.role, policy);
+    plan.admit(&queue.url, &function.role, policy.clone());
     if let Some(bucket) = bucket {
-        let policy = queue.attributes.policy.as_deref().unwrap_or_default();
+        let policy = policy.as_deref().or(queue.attributes.policy.as_deref()).unwrap_or_default();
         records::admit(&mut plan, queue, policy, bucket);
     }
     let arn = &function.arn;
@@ -101,36 +111,53 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     {
         invoke.push(statement(&ACTIONS_ON_NOTES, &[&table]));
     }
-    invoke.extend(bucket.iter().flat_map(|it| records::read_statements(function, it)));
+    let readable = streams::readable(facts, order, &streams);
+    invoke.extend(bucket.iter().flat_map(|it| records::read_statements(function, it, &readable)));
     let policy = policy_name("invoke", function.name(), qualifier);
     plan.allow(&facts.invoke_policy, &handler.role, &policy, policy_of(&invoke))?;
     plan.set(handler, settings.variables);
     if let Some(bucket) = bucket {
-        records::notify(&mut plan, function, queue, bucket);
+        records::notify(&mut plan, places, queue, bucket);
     }
     plan.allow_loop(function.name(), &facts.may_loop)?;
-    invocations(&mut plan, facts, order, to);
+    invocations(&mut plan, facts, order, to, hears_successes.then_some(queue));
+    if let Some(bucket) = bucket {
+        streams::attach(&mut plan, &streams, bucket);
+    }
     Ok(plan)
 }
 
 /// What the function's role needs for its failures to arrive. A function whose records went to the queue until now may
 /// go on sending there, because Lambda takes a while to notice its new destination.
-fn sending(facts: &Facts, queue: &RetryQueue, bucket: Option<&RecordBucket>) -> Vec<Value> {
+fn sending(
+    facts: &Facts,
+    queue: &RetryQueue,
+    bucket: Option<&RecordBucket>,
+    hears_successes: bool,
+) -> Vec<Value> {
     let Some(bucket) = bucket else { return send_statements(&facts.function.arn, queue) };
     let existing = facts.send_policy.as_ref().ok().and_then(Option::as_ref);
     let may_send = existing.is_some_and(|policy| policy.contains(&queue.arn));
     let mut statements = records::put_statements(&facts.function, bucket);
-    if may_send {
+    if may_send || hears_successes {
         statements.extend(send_statements(&facts.function.arn, queue));
     }
     statements
 }
 
-/// Turns Lambda's own retries off and sends failures to this queue or bucket. Other settings of the config stay
-/// unchanged.
-fn invocations(plan: &mut Plan, facts: &Facts, order: &Order, to: &str) {
+/// Turns Lambda's own retries off and sends failures to this queue or bucket, and successes to a queue that must hear
+/// of them. Other settings of the config stay unchanged.
+fn invocations(
+    plan: &mut Plan,
+    facts: &Facts,
+    order: &Order,
+    to: &str,
+    successes: Option<&RetryQueue>,
+) {
     let old = facts.config.clone().unwrap_or_default();
-    let new = InvokeConfig { retries: Some(0), on_failure: Some(to.to_owned()), ..old.clone() };
+    let on_success = successes.map(|queue| queue.arn.clone()).or(old.on_success.clone());
+    let on_failure = Some(to.to_owned());
+    let new = InvokeConfig { retries: Some(0), on_failure, on_success, ..old.clone() };
     if facts.config.as_ref() == Some(&new) {
         return;
     }
@@ -224,6 +251,7 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
     let Facts { handler, function, queues, .. } = facts;
     let before = Previous::read(&facts.tags, qualifier).ok_or(Refusal::NotAttached)?;
     let mut plan = Plan { queue: before.queue.clone(), ..Plan::default() };
+    streams::restore(&mut plan, facts, qualifier);
     restore_invocations(&mut plan, facts, qualifier, &before);
     let queue = queues.iter().find(|queue| queue.name() == before.queue);
     if let Some(queue) = queue.filter(|queue| queue.attributes.messages() > 0 && !now) {
@@ -248,18 +276,21 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
             queue.name()
         ));
     }
-    let is_untold = forgets && records::forget(&mut plan, facts, &before);
+    let attached = PreviousStream::all(&facts.tags, qualifier);
+    let places = records::places(forgets.then(|| function.name()), attached.keys());
+    let (is_untold, policy_now) = records::forget(&mut plan, facts, &before, places);
     let restored = Restored {
         unlist: is_last && before.settings,
         transparent_before: before.transparent.as_deref().filter(|_| is_last),
-        bucket: before.records.as_deref().filter(|_| before.listed && is_untold),
+        bucket: before.records.as_deref().filter(|_| before.listed && forgets && is_untold),
     };
     plan.set(handler, settings_without(handler, function.name(), &before.queue, restored));
     let policy = policy_name("invoke", function.name(), qualifier);
     plan.disallow(&facts.invoke_policy, &handler.role, policy)?;
     let shares_queue = others.iter().any(|(_, it)| it.queue == before.queue);
     if let Some(queue) = queue.filter(|_| before.policy && !shares_queue) {
-        plan.unadmit(&queue.url, &function.role, queue.attributes.policy.as_deref());
+        let policy = policy_now.as_deref().or(queue.attributes.policy.as_deref());
+        plan.unadmit(&queue.url, &function.role, policy);
     }
     let policy = policy_name("send", function.name(), qualifier);
     plan.disallow(&facts.send_policy, &function.role, policy)?;
@@ -272,6 +303,7 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
     } else {
         restore_loop(&mut plan, facts, &before);
     }
+    streams::forget(&mut plan, facts, qualifier);
     plan.untag(&function.arn, &facts.tags, qualifier, &before);
     Ok(plan)
 }
@@ -290,9 +322,11 @@ fn restore_invocations(plan: &mut Plan, facts: &Facts, qualifier: Option<&str>, 
         }
         return;
     }
+    let is_ours = |arn: &String| before.successes && queue.is_some_and(|it| it.arn == *arn);
     let old = InvokeConfig {
         retries: before.retries,
         on_failure: before.on_failure.clone(),
+        on_success: config.on_success.clone().filter(|arn| !is_ours(arn)),
         ..config.clone()
     };
     let is_empty = old.age_max.is_none() && old.on_success.is_none();
@@ -308,7 +342,9 @@ fn restore_invocations(plan: &mut Plan, facts: &Facts, qualifier: Option<&str>, 
 
 fn says(config: &InvokeConfig) -> String {
     let destination = config.on_failure.as_deref().unwrap_or("no destination");
-    format!("{} retries, then {destination}", config.retries.unwrap_or(2))
+    let on_success = config.on_success.as_ref().map(|arn| format!("; successes go to {arn}"));
+    let retries = config.retries.unwrap_or(2);
+    format!("{retries} retries, then {destination}{}", on_success.unwrap_or_default())
 }
 
 /// Restores the `RecursiveLoop`, which all aliases and versions of a function share.

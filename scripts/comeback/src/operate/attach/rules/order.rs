@@ -39,6 +39,10 @@ pub struct Order {
     /// bucket. The bucket must exist, in the handler's account and region.
     #[arg(long, value_name = "BUCKET", requires = "function", value_parser = bucket)]
     pub records: Option<String>,
+    /// Send the batches of streams that the function could not process to that bucket, too, so that they come back.
+    /// Their order is lost.
+    #[arg(long, requires = "records")]
+    pub streams: bool,
 }
 
 impl Order {

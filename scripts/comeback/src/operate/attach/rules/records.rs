@@ -1,13 +1,15 @@
 //! What a function whose records go to a bucket needs: permissions, and a notification of its records to its queue.
 //!
-//! The handler's permissions and the notification are about this function's records only, so another function that uses
-//! the bucket keeps its own. The function's role needs to put objects under all keys.
+//! The handler's permissions and the notifications are about the records of this function and its streams only, so
+//! another function that uses the bucket keeps its own. The function's role needs to put objects under all keys.
+
+use std::{collections::BTreeSet, iter};
 
 use serde_json::Value;
 
 use crate::{
     account::{
-        bucket::{prefix_of, records_of, statements_to_put},
+        bucket::{prefix_of, prefix_of_stream, records_of, records_of_stream, statements_to_put},
         function::Function,
         names::{key_arn, last},
         notifications::Notification,
@@ -24,16 +26,32 @@ use crate::{
     },
 };
 
-/// The id of the notification that is added for a function.
-fn id(function: &str) -> String {
-    format!("comeback-{function}")
+/// A notification of records.
+pub struct Place {
+    /// The id of the notification that is added.
+    id: String,
+    /// What the keys of the records begin with.
+    prefix: String,
 }
 
-/// The bucket of an attachment, unless the order names another one than that in use.
+/// The notifications of the records of a function, and of those of streams' mappings with these ids.
+pub fn places<'a>(
+    function: Option<&str>,
+    mappings: impl IntoIterator<Item = &'a String>,
+) -> Vec<Place> {
+    let of_function = |it| Place { id: format!("comeback-{it}"), prefix: prefix_of(it) };
+    let of_stream =
+        |it: &String| Place { id: format!("comeback-stream-{it}"), prefix: prefix_of_stream(it) };
+    function.map(of_function).into_iter().chain(mappings.into_iter().map(of_stream)).collect()
+}
+
+/// The bucket of an attachment, unless the order names another one than that in use, or somebody else is notified of
+/// its records.
 pub fn bucket<'a>(
     facts: &'a Facts,
     order: &Order,
     queue: &RetryQueue,
+    places: &[Place],
 ) -> Result<Option<&'a RecordBucket>, Refusal> {
     let Some(bucket) = &facts.records else { return Ok(None) };
     if let Some(other) = order.records.as_ref().filter(|it| **it != bucket.name) {
@@ -46,19 +64,20 @@ pub fn bucket<'a>(
             service: Service::S3.principal(),
         });
     }
-    let prefix = prefix_of(facts.function.name());
-    let own = id(facts.function.name());
-    let is_other = |it: &&Notification| it.to != queue.arn && it.id != own && it.overlaps(&prefix);
-    // Something else may pass on what a topic or a function is told, but a queue's messages are its consumer's.
-    let other =
-        bucket.notifications.sent().find(is_other).filter(|_| !is_told(bucket, &prefix, queue));
-    if let Some(Notification { id, to, .. }) = other {
-        return Err(Refusal::Told {
-            bucket: bucket.name.clone(),
-            id: id.clone(),
-            to: to.clone(),
-            prefix,
-        });
+    for Place { id: own, prefix } in places {
+        let is_other =
+            |it: &&Notification| it.to != queue.arn && it.id != *own && it.overlaps(prefix);
+        // Something else may pass on what a topic or a function is told, but a queue's messages are its consumer's.
+        let other =
+            bucket.notifications.sent().find(is_other).filter(|_| !is_told(bucket, prefix, queue));
+        if let Some(Notification { id, to, .. }) = other {
+            return Err(Refusal::Told {
+                bucket: bucket.name.clone(),
+                id: id.clone(),
+                to: to.clone(),
+                prefix: prefix.clone(),
+            });
+        }
     }
     Ok(Some(bucket))
 }
@@ -74,11 +93,19 @@ pub fn put_statements(function: &Function, bucket: &RecordBucket) -> Vec<Value> 
     statements_to_put(&bucket.arn, &function.arn).into_iter().chain(key).collect()
 }
 
-/// What lets the handler's role read the function's records.
-pub fn read_statements(function: &Function, bucket: &RecordBucket) -> Vec<Value> {
+/// What lets the handler's role read the records of the function and of the mappings with these ids.
+pub fn read_statements(
+    function: &Function,
+    bucket: &RecordBucket,
+    mappings: &BTreeSet<String>,
+) -> Vec<Value> {
     let key = bucket.key.as_deref().and_then(|key| key_arn(key, &function.arn));
     let key = key.map(|key| statement(&["kms:Decrypt"], &[&key]));
-    let read = statement(&ACTIONS_TO_READ, &[&records_of(&bucket.arn, function.name())]);
+    let of_streams = mappings.iter().map(|it| records_of_stream(&bucket.arn, it));
+    let records = iter::once(records_of(&bucket.arn, function.name())).chain(of_streams);
+    let records: Vec<_> = records.collect();
+    let records: Vec<_> = records.iter().map(String::as_str).collect();
+    let read = statement(&ACTIONS_TO_READ, &records);
     [read, statement(&[ACTION_TO_LIST], &[&bucket.arn])].into_iter().chain(key).collect()
 }
 
@@ -94,20 +121,17 @@ pub fn admit(plan: &mut Plan, queue: &RetryQueue, policy: &str, bucket: &RecordB
     }
 }
 
-/// Has the bucket notify the queue of the function's records, unless it does already.
-pub fn notify(plan: &mut Plan, function: &Function, queue: &RetryQueue, bucket: &RecordBucket) {
-    let prefix = prefix_of(function.name());
-    if is_told(bucket, &prefix, queue) {
-        return;
+/// Has the bucket notify the queue of the records in these places, unless it does already.
+pub fn notify(plan: &mut Plan, places: Vec<Place>, queue: &RetryQueue, bucket: &RecordBucket) {
+    for Place { id, prefix } in places {
+        if is_told(bucket, &prefix, queue) {
+            continue;
+        }
+        let becomes = format!("{} is notified of {prefix}", queue.name());
+        let (bucket, queue) = (bucket.name.clone(), queue.arn.clone());
+        let step = Step::Notify { bucket, id, queue, prefix: Some(prefix) };
+        plan.add(step, "nobody is notified", becomes);
     }
-    let becomes = format!("{} is notified of {prefix}", queue.name());
-    let step = Step::Notify {
-        bucket: bucket.name.clone(),
-        id: id(function.name()),
-        queue: queue.arn.clone(),
-        prefix: Some(prefix),
-    };
-    plan.add(step, "nobody is notified", becomes);
 }
 
 pub fn warnings(facts: &Facts, queue: &RetryQueue, is_transparent: bool) -> Vec<String> {
@@ -149,26 +173,35 @@ pub fn warnings(facts: &Facts, queue: &RetryQueue, is_transparent: bool) -> Vec<
     warnings
 }
 
-/// Takes back what [`notify`] and [`admit`] have added. The result is whether the bucket then notifies no queue of the
-/// handler any more.
-pub fn forget(plan: &mut Plan, facts: &Facts, before: &Previous) -> bool {
-    let Some(bucket) = &facts.records else { return true };
-    let id = id(facts.function.name());
-    let rest = bucket.notifications.without(&id);
-    let told = bucket.notifications.sent().find(|it| it.id == id);
-    if let Some(Notification { to, .. }) = told {
-        let step =
-            Step::Notify { bucket: bucket.name.clone(), id, queue: to.clone(), prefix: None };
-        plan.add(step, format!("{} is notified of its records", last(to)), "it is not");
+/// Takes back what [`notify`] and [`admit`] have added for these places. The result is whether the bucket then notifies
+/// no queue of the handler any more, and the queue's policy if it changes.
+pub fn forget(
+    plan: &mut Plan,
+    facts: &Facts,
+    before: &Previous,
+    places: Vec<Place>,
+) -> (bool, Option<String>) {
+    let Some(bucket) = &facts.records else { return (true, None) };
+    let mut rest = bucket.notifications.clone();
+    for Place { id, prefix } in places {
+        rest = rest.without(&id);
+        let told = bucket.notifications.sent().find(|it| it.id == id);
+        if let Some(Notification { to, .. }) = told {
+            let (bucket, queue) = (bucket.name.clone(), to.clone());
+            let step = Step::Notify { bucket, id, queue, prefix: None };
+            plan.add(step, format!("{} is notified of {prefix}", last(to)), "it is not");
+        }
     }
     let queue = facts.queues.iter().find(|it| it.name() == before.queue);
     let tells = |queue: &RetryQueue| rest.sent().any(|it| it.to == queue.arn);
+    let mut becomes = None;
     if let Some(queue) = queue.filter(|queue| !tells(queue)) {
         let policy = queue.attributes.policy.as_deref().unwrap_or_default();
-        if let Some(policy) = unadmit(policy, Service::S3, &bucket.arn) {
+        becomes = unadmit(policy, Service::S3, &bucket.arn);
+        if let Some(policy) = becomes.clone() {
             let step = Step::QueuePolicy { url: queue.url.clone(), policy };
             plan.add(step, format!("S3 may send for {}", bucket.name), "it may not");
         }
     }
-    !facts.queues.iter().any(tells)
+    (!facts.queues.iter().any(tells), becomes)
 }

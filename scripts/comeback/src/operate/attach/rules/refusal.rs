@@ -49,6 +49,18 @@ pub enum Refusal {
     )]
     Told { bucket: String, id: String, to: String, prefix: String },
     #[error(
+        "{0} has no event source mapping of a Kinesis stream, a DynamoDB stream or a Kafka topic: attach it without --streams"
+    )]
+    NoStream(String),
+    #[error(
+        "batches of {stream} that fail already go to {to} (mapping {uuid}): take that destination off, and run this again"
+    )]
+    OtherStreamDestination { stream: String, uuid: String, to: String },
+    #[error(
+        "the function's successes go to {0}. It says in them which records of a batch have failed, so the retry queue must be the on-success destination: take the other one off, and run this again"
+    )]
+    OtherSuccesses(String),
+    #[error(
         "{queue} has AWS's own key for SQS, which {service} can't use: give the queue another key, whose policy lets {service} use it, or none"
     )]
     ClosedKey { queue: String, service: &'static str },

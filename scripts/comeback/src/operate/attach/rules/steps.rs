@@ -76,6 +76,16 @@ pub enum Step {
         queue: String,
         prefix: Option<String>,
     },
+    /// Change what becomes of a stream's batches that fail.
+    Stream {
+        uuid: String,
+        /// The name of the stream.
+        stream: String,
+        /// The on-failure destination, or an empty text for none.
+        to: String,
+        /// How often a batch is tried again; -1 is until its records expire. `None` leaves that unchanged.
+        retries: Option<i32>,
+    },
     /// Set the event invoke config of a function, an alias or a version, or delete it if there is none.
     Invocations {
         function: String,
@@ -107,6 +117,7 @@ impl Planned {
             Step::Map { queue, .. } | Step::Unmap { queue, .. } => {
                 format!("mapping of {}", last(queue))
             }
+            Step::Stream { stream, .. } => format!("mapping of {stream}"),
             Step::Allow { role, policy, .. } | Step::Disallow { role, policy } => {
                 format!("role {}: policy {policy}", role_name(role))
             }

@@ -1,10 +1,11 @@
-//! Tests of the plans for a function, for its records in a bucket, for a queue and for what delivers events, and of
-//! refusals.
+//! Tests of the plans for a function, for its records in a bucket and its streams, for a queue and for what delivers
+//! events, and of refusals.
 
 mod deliveries;
 mod functions;
 mod queues;
 mod records;
+mod streams;
 
 use crate::{account::queue::QueueAttributes, operate::attach::rules::facts::RetryQueue};
 

@@ -78,6 +78,7 @@ fn apply(facts: &mut DeliveryFacts, step: &Step) {
         | Step::Unmap { .. }
         | Step::Loop { .. }
         | Step::Notify { .. }
+        | Step::Stream { .. }
         | Step::Invocations { .. } => panic!("not for what delivers events: {step:?}"),
     }
 }

@@ -41,6 +41,7 @@ pub fn facts() -> Facts {
         send_policy: Ok(None),
         invoke_policy: Ok(None),
         records: None,
+        streams: Vec::new(),
     }
 }
 
@@ -62,6 +63,11 @@ fn apply(facts: &mut Facts, step: &Step) {
                 Some(prefix) => bucket.notifications.with(&id, &queue, &prefix),
                 None => bucket.notifications.without(&id),
             };
+        }
+        Step::Stream { uuid, to, retries, .. } => {
+            let stream = facts.streams.iter_mut().find(|it| it.uuid == uuid).unwrap();
+            stream.on_failure = Some(to).filter(|to| !to.is_empty());
+            stream.is_endless = retries.map_or(stream.is_endless, |it| it < 0);
         }
         Step::Invocations { config, .. } => facts.config = config,
         Step::QueueAttribute { .. }
@@ -105,7 +111,7 @@ fn aged(retries: Option<u32>, on_success: Option<&str>) -> Option<InvokeConfig> 
 }
 
 /// Has the queue deny an action under this condition, or to everyone.
-fn close(facts: &mut Facts, action: &str, condition: Option<Value>) {
+pub fn close(facts: &mut Facts, action: &str, condition: Option<Value>) {
     let mut statement = json!({ "Effect": "Deny", "Principal": "*", "Action": action });
     statement["Condition"] = condition.unwrap_or(json!({}));
     facts.queues[0].attributes.policy = Some(json!({ "Statement": [statement] }).to_string());

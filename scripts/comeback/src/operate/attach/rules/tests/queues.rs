@@ -85,9 +85,10 @@ fn apply(facts: &mut QueueFacts, step: &Step) {
             facts.retry_queues.remove(&queue);
         }
         Step::Loop { allow, .. } => facts.consumers[0].1 = Ok(allow),
-        Step::Invocations { .. } | Step::Notify { .. } | Step::DeadLetters { .. } => {
-            panic!("a queue has none")
-        }
+        Step::Invocations { .. }
+        | Step::Notify { .. }
+        | Step::Stream { .. }
+        | Step::DeadLetters { .. } => panic!("a queue has none"),
     }
 }
 

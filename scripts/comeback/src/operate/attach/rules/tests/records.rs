@@ -22,7 +22,7 @@ const ARN: &str = "arn:aws:s3:::records";
 const QUEUE: &str = "arn:aws:sqs:us-east-1:123456789012:retry";
 
 /// The same facts with a bucket that has these notifications.
-fn with_bucket(facts: Facts, parts: &str) -> Facts {
+pub fn with_bucket(facts: Facts, parts: &str) -> Facts {
     let records = RecordBucket {
         name: "records".to_owned(),
         arn: ARN.to_owned(),
