@@ -204,6 +204,7 @@ class Deployed:
         given = {
             (action, kind(on))
             for it in statements
+            if it["Effect"] == "Allow"
             for action in in_list(it["Action"])
             for on in in_list(it["Resource"])
         }
