@@ -187,4 +187,19 @@ mod tests {
         assert!(policy.tenant(other).unwrap_err().message.ends_with("has nothing there"));
         assert_eq!(Policy::default().tenant(other), Ok(None));
     }
+
+    #[test]
+    fn the_tenant_of_a_batch_is_that_of_the_event_that_the_pointer_names() {
+        // A custom event bus sends a batch of events as an array.
+        let batch: &RawValue =
+            serde_json::from_str(r#"[{"detail":{"tenant":"blue"}}, {"detail":{}}]"#).unwrap();
+        let tenant = |pointer| {
+            let policy = Policy { tenant_id: Pointer::parse(pointer), ..Policy::default() };
+            policy.tenant(batch).map_err(|fault| fault.message)
+        };
+        assert_eq!(tenant("/0/detail/tenant"), Ok(Some("blue".into())));
+        for pointer in ["/1/detail/tenant", "/2/detail/tenant", "/detail/tenant"] {
+            assert!(tenant(pointer).unwrap_err().ends_with("has nothing there"), "{pointer}");
+        }
+    }
 }
