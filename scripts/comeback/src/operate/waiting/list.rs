@@ -32,7 +32,7 @@ use crate::{
     paint::{Line, Style},
     shell::{Outcome, Shell, spinner, uninterrupted},
     tables::{GroupJson, group_json, group_lines, narrowed},
-    text::{by, counted, due, error, events},
+    text::{by, counted, due, error, events, events_that},
     untrusted,
 };
 
@@ -292,12 +292,12 @@ fn unread((what, fault): &(&'static str, Fault)) -> String {
 
 fn summary(read: &Read, place: &str) -> Vec<Line> {
     let Read { found, source, not_received, unknown, .. } = read;
-    let number = if found.is_partial {
-        format!("more than {}", events(found.selected.saturating_sub(1)))
+    let wait = if found.is_partial {
+        format!("more than {} wait", events(found.selected.saturating_sub(1)))
     } else {
-        events(found.selected)
+        events_that(found.selected, "waits", "wait")
     };
-    let mut lines = vec![Line::of(Style::Strong, format!("{number} wait for {place}"))];
+    let mut lines = vec![Line::of(Style::Strong, format!("{wait} for {place}"))];
     if let Some(count) = not_received.filter(|count| *count > 0) {
         let text = "in the retry queues: new failures, which are not among these, and events that have come back.";
         let is = if count == 1 { "is" } else { "are" };
