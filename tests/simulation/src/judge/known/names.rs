@@ -15,7 +15,9 @@ impl Case {
         let target = &plan.targets[self.of.target];
         let arns = target.arns.get_or_init(|| Arns::of(target));
         match self.undelivered() {
-            Some(undelivered) if undelivered.is_plain => &arns.claimed,
+            // A handler names its function with a version, also if the message doesn't.
+            Some(it) if it.letter_of.is_none() && !it.is_of_queue => &arns.qualified,
+            Some(it) if it.is_plain => &arns.claimed,
             Some(_) => &arns.named,
             None if self.strange && !self.is_bare => &arns.qualified,
             None => &arns.named,
