@@ -79,7 +79,7 @@ class PageTest(unittest.TestCase):
 
     def test_a_consumer_of_a_stream(self) -> None:
         page = section((ROOT / "docs/guides/streams.md").read_text(), "On your machine")
-        follow(page, 8, with_python)
+        follow(page, 7, with_python)
 
 
 def with_python(folder: Path) -> None:
