@@ -72,6 +72,15 @@ pub fn is_name(name: &str, max: usize) -> bool {
     (1..=max).contains(&name.len()) && name.bytes().all(allowed)
 }
 
+/// A time as AWS writes it in JSON: seconds since 1970, with milliseconds.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "milliseconds of our time are far below what a double holds exactly"
+)]
+pub fn epoch_seconds(at: Timestamp) -> f64 {
+    at.timestamp_millis() as f64 / 1000.0
+}
+
 /// The pending invocations and messages, which are lost when the local cloud stops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::{
     Cloud, Payload, REGION,
     delivery::sender_id,
+    epoch_seconds,
     kinesis::{Record, SHARD, stream_name},
     lambda::{
         Origin,
@@ -19,7 +20,7 @@ use super::{
         name::{self, LATEST},
         recursion::TraceHeader,
         run::{Response, Run},
-        stream_mapping::{Part, Result as Outcome, StreamMapping, StreamSettings},
+        stream_mapping::{Part, Processed, StreamMapping, StreamSettings},
     },
     polling::failures,
     s3::Put,
@@ -107,8 +108,8 @@ impl Cloud {
         } else {
             None
         };
-        let outcome = failed_from.map_or(Outcome::Succeeded, Outcome::FailedFrom);
-        if let Some(part) = mapping.finished(now, outcome) {
+        let processed = failed_from.map_or(Processed::All, Processed::Until);
+        if let Some(part) = mapping.finished(now, processed) {
             self.give_up_batch(now, &mapping, &part, request_id, response.is_error());
         }
         self.lambda.stream_mappings.insert(Arc::clone(uuid), mapping);
@@ -249,7 +250,7 @@ fn event<'a>(
             partition_key: &record.partition_key,
             sequence_number: &record.sequence_number,
             data: &record.data,
-            approximate_arrival_timestamp: seconds(record.arrived_at),
+            approximate_arrival_timestamp: epoch_seconds(record.arrived_at),
         },
         event_source: "aws:kinesis",
         event_version: "1.0",
@@ -260,12 +261,4 @@ fn event<'a>(
         event_source_arn: &mapping.event_source_arn,
     };
     Payload::of(&Event { records: records.map(item).collect() })
-}
-
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "milliseconds of our time are far below what a double holds exactly"
-)]
-fn seconds(at: Timestamp) -> f64 {
-    at.timestamp_millis() as f64 / 1000.0
 }

@@ -12,10 +12,11 @@ pub(crate) mod sts;
 
 use axum::{
     body::Body,
-    http::{HeaderMap, Uri},
+    http::{HeaderMap, StatusCode, Uri, header},
+    response::{IntoResponse as _, Response},
 };
-use comeback_core::Timestamp;
 use futures_util::StreamExt as _;
+use serde_json::{Value, json};
 
 pub(crate) fn query_values<'a>(uri: &'a Uri, wanted: &'a str) -> impl Iterator<Item = String> {
     let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
@@ -24,15 +25,6 @@ pub(crate) fn query_values<'a>(uri: &'a Uri, wanted: &'a str) -> impl Iterator<I
 
 pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
-}
-
-/// A time as AWS writes it in JSON: seconds since 1970, with milliseconds.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "milliseconds of our time are far below what a double holds exactly"
-)]
-fn epoch_seconds(at: Timestamp) -> f64 {
-    at.timestamp_millis() as f64 / 1000.0
 }
 
 /// The credential of a signed request: `KEY/DATE/REGION/SERVICE/aws4_request`.
@@ -48,7 +40,19 @@ pub(crate) fn credential(headers: &HeaderMap) -> Option<Credential<'_>> {
     Some(Credential { key: scope.nth(2)?, service })
 }
 
-fn without_nulls(mut object: serde_json::Value) -> serde_json::Value {
+/// An answer in the protocol AWS JSON 1.1, or the code and the message of a refusal, whose status is always 400.
+fn json_1_1(answer: Result<Value, (&str, String)>) -> Response {
+    let (status, body) = match answer {
+        Ok(body) => (StatusCode::OK, body),
+        Err((code, message)) => {
+            (StatusCode::BAD_REQUEST, json!({ "__type": code, "message": message }))
+        }
+    };
+    (status, [(header::CONTENT_TYPE, "application/x-amz-json-1.1")], body.to_string())
+        .into_response()
+}
+
+fn without_nulls(mut object: Value) -> Value {
     if let Some(members) = object.as_object_mut() {
         members.retain(|_, value| !value.is_null());
     }

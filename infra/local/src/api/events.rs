@@ -1,15 +1,11 @@
 //! EventBridge's API in the protocol AWS JSON 1.1: rules of the default bus, their targets, and events.
 
-use axum::{
-    extract::Request,
-    http::{StatusCode, header},
-    response::{IntoResponse as _, Response},
-};
+use axum::{extract::Request, response::Response};
 use comeback_core::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{read_body, without_nulls};
+use super::{json_1_1, read_body, without_nulls};
 use crate::{
     model::{
         Cloud,
@@ -58,15 +54,7 @@ pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> R
         Ok(body) => shared.step(|cloud, now| answer(action, &body, cloud, now)),
         Err(_) => Err(BridgeError::Validation("the request is too long, or broken".to_owned())),
     };
-    let json = [(header::CONTENT_TYPE, "application/x-amz-json-1.1")];
-    match answer {
-        Ok(body) => (json, body.to_string()).into_response(),
-        // In this protocol, every refusal has the status 400.
-        Err(error) => {
-            let body = json!({ "__type": error.code(), "message": error.to_string() });
-            (StatusCode::BAD_REQUEST, json, body.to_string()).into_response()
-        }
-    }
+    json_1_1(answer.map_err(|error| (error.code(), error.to_string())))
 }
 
 fn answer(

@@ -1,18 +1,14 @@
 //! The operations of Kinesis that put records, in the protocol AWS JSON 1.1. Only mappings read them.
 
-use axum::{
-    extract::Request,
-    http::{StatusCode, header},
-    response::{IntoResponse as _, Response},
-};
+use axum::{extract::Request, response::Response};
 use comeback_core::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{epoch_seconds, read_body};
+use super::{json_1_1, read_body};
 use crate::{
     model::{
-        Cloud,
+        Cloud, epoch_seconds,
         kinesis::{Entry, KinesisError, SHARD, stream_name},
     },
     shared::Shared,
@@ -43,14 +39,7 @@ pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> R
         Ok(body) => shared.step(|cloud, now| answer(action, &body, cloud, now)),
         Err(_) => Err(KinesisError::Invalid("the request is too long, or broken".to_owned())),
     };
-    let json = [(header::CONTENT_TYPE, "application/x-amz-json-1.1")];
-    match answer {
-        Ok(body) => (json, body.to_string()).into_response(),
-        Err(error) => {
-            let body = json!({ "__type": error.code(), "message": error.to_string() });
-            (StatusCode::BAD_REQUEST, json, body.to_string()).into_response()
-        }
-    }
+    json_1_1(answer.map_err(|error| (error.code(), error.to_string())))
 }
 
 fn answer(

@@ -3,15 +3,11 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::Request,
-    http::{StatusCode, header},
-    response::{IntoResponse as _, Response},
-};
+use axum::{extract::Request, response::Response};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{read_body, without_nulls};
+use super::{json_1_1, read_body, without_nulls};
 use crate::{
     journal::Entry,
     model::{ACCOUNT, Event, REGION, What, log_filter::LogFilter},
@@ -62,14 +58,7 @@ pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> R
             Err(("UnknownOperationException", format!("This local cloud does not have {other}.")))
         }
     };
-    let (status, body) = match answer {
-        Ok(body) => (StatusCode::OK, body),
-        Err((code, message)) => {
-            (StatusCode::BAD_REQUEST, json!({ "__type": code, "message": message }))
-        }
-    };
-    let json = [(header::CONTENT_TYPE, "application/x-amz-json-1.1")];
-    (status, json, body.to_string()).into_response()
+    json_1_1(answer)
 }
 
 fn read<R: DeserializeOwned>(body: &[u8]) -> Result<R, Refusal> {

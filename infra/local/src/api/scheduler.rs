@@ -8,7 +8,7 @@ use axum::{
 use comeback_core::Timestamp;
 use serde_json::{Value, json};
 
-use super::{epoch_seconds, read_body, without_nulls};
+use super::{read_body, without_nulls};
 use crate::{
     model::{
         Cloud,
@@ -16,6 +16,7 @@ use crate::{
             error::BridgeError,
             schedule::{GROUP, Schedule},
         },
+        epoch_seconds,
     },
     shared::Shared,
 };

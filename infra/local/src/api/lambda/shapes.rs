@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    api::{epoch_seconds, without_nulls},
+    api::without_nulls,
     model::lambda::{
         error::LambdaError,
         function::{Configuration, Program, Settings},
@@ -17,7 +17,7 @@ use crate::{
         name::{self, LATEST},
         stream_mapping::{StreamMapping, StreamSettings},
     },
-    model::{ACCOUNT, REGION},
+    model::{ACCOUNT, REGION, epoch_seconds},
 };
 
 #[derive(Debug, Default, Deserialize)]
