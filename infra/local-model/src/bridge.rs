@@ -55,8 +55,14 @@ impl Cloud {
                     ("ERROR_MESSAGE", &refusal.message),
                     ("RETRY_ATTEMPTS", "0"),
                 ]);
+                let message = message(event.get(), attributes);
                 let queue = target.dead_letter_config.as_ref();
-                self.give_up(now, &arn, &to, queue, event.get(), attributes, &refusal);
+                self.give_up(
+                    now,
+                    Lost { source: &arn, to: &to, refusal: &refusal },
+                    queue,
+                    message,
+                );
             }
         }
         Ok(id)
@@ -96,8 +102,9 @@ impl Cloud {
             ("RETRY_ATTEMPTS", "0"),
             ("IS_PAYLOAD_TRUNCATED", "false"),
         ]);
+        let message = message(&request.to_string(), attributes);
         let queue = target.dead_letter_config.as_ref();
-        self.give_up(now, arn, &to, queue, &request.to_string(), attributes, &refusal);
+        self.give_up(now, Lost { source: arn, to: &to, refusal: &refusal }, queue, message);
     }
 
     fn deliver(&mut self, now: Timestamp, to: &Destination, body: &str) -> Result<(), Refusal> {
@@ -112,29 +119,21 @@ impl Cloud {
                 Ok(self.invoke(now, invocation).map(drop)?)
             }
             Destination::Queue(queue) => {
-                let message = Outgoing { body: body.into(), ..Outgoing::default() };
+                let message = message(body, MessageAttributes::new());
                 Ok(self.sqs.send(now, queue, message).map(drop)?)
             }
         }
     }
 
     /// Sends what could not be delivered to the target's dead-letter queue. Without one, it is lost.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "two callers, and each value is one of the message's"
-    )]
     fn give_up(
         &mut self,
         now: Timestamp,
-        source: &Arc<str>,
-        to: &Destination,
+        Lost { source, to, refusal }: Lost<'_>,
         queue: Option<&DeadLetterConfig>,
-        body: &str,
-        attributes: MessageAttributes,
-        refusal: &Refusal,
+        message: Outgoing,
     ) {
         let queue = queue.and_then(|config| queue_name(config.arn.as_deref()?));
-        let message = Outgoing { body: body.into(), attributes, ..Outgoing::default() };
         let is_kept = queue.is_some_and(|queue| self.sqs.send(now, queue, message).is_ok());
         let what = What::Undelivered {
             source: Arc::clone(source),
@@ -143,6 +142,18 @@ impl Cloud {
         };
         self.happened.push(Event::new(now, &to.name().into(), None, what));
     }
+}
+
+/// A delivery that its target has refused.
+struct Lost<'a> {
+    /// The ARN of the rule or the schedule.
+    source: &'a Arc<str>,
+    to: &'a Destination,
+    refusal: &'a Refusal,
+}
+
+fn message(body: &str, attributes: MessageAttributes) -> Outgoing {
+    Outgoing { body: body.into(), attributes, ..Outgoing::default() }
 }
 
 fn attributes<const N: usize>(pairs: [(&str, &str); N]) -> MessageAttributes {

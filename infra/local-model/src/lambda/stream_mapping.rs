@@ -67,10 +67,10 @@ pub(crate) struct Part {
 
 /// What a run did with its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Result {
-    Succeeded,
+pub(crate) enum Processed {
+    All,
     /// All records from this one on are to be tried again.
-    FailedFrom(u64),
+    Until(u64),
 }
 
 impl StreamMapping {
@@ -82,7 +82,7 @@ impl StreamMapping {
         function: Arc<str>,
         numbers: Range<u64>,
         settings: &StreamSettings,
-    ) -> std::result::Result<Self, LambdaError> {
+    ) -> Result<Self, LambdaError> {
         let next = match settings.starting_position.as_deref() {
             Some("TRIM_HORIZON") => numbers.start,
             Some("LATEST") => numbers.end,
@@ -113,11 +113,7 @@ impl StreamMapping {
     }
 
     /// Applies `settings`. If any of them is invalid, nothing changes.
-    pub fn set(
-        &mut self,
-        now: Timestamp,
-        settings: &StreamSettings,
-    ) -> std::result::Result<(), LambdaError> {
+    pub fn set(&mut self, now: Timestamp, settings: &StreamSettings) -> Result<(), LambdaError> {
         let mut faults = Faults::default();
         faults.range("batchSize", settings.batch_size, BATCH_SIZE);
         faults.range("maximumRetryAttempts", settings.maximum_retry_attempts, RETRY_ATTEMPTS);
@@ -176,10 +172,10 @@ impl StreamMapping {
     }
 
     /// Takes in what a run did. Returns the records that are given up, if any are.
-    pub(crate) fn finished(&mut self, now: Timestamp, result: Result) -> Option<Part> {
+    pub(crate) fn finished(&mut self, now: Timestamp, processed: Processed) -> Option<Part> {
         self.is_running = false;
         let mut part = self.parts.pop_front()?;
-        let Result::FailedFrom(first) = result else { return None };
+        let Processed::Until(first) = processed else { return None };
         part.records.start = first.clamp(part.records.start, part.records.end);
         part.failures += 1;
         if self.retries_max.is_some_and(|max| part.failures > max) {
@@ -234,8 +230,8 @@ mod tests {
             mapping.started();
             assert_eq!(mapping.next_due(at(second), 6), None, "one batch at a time");
             let result = match records.contains(&2) {
-                true => Result::FailedFrom(records.start),
-                false => Result::Succeeded,
+                true => Processed::Until(records.start),
+                false => Processed::All,
             };
             runs.push((records.start, records.end));
             let lost = mapping.finished(at(second), result).map(|part| part.records);
@@ -261,8 +257,8 @@ mod tests {
     fn records_before_the_first_that_failed_are_done() {
         let mut mapping = mapping(1, false);
         mapping.due(at(0), &(0..6)).unwrap();
-        assert!(mapping.finished(at(0), Result::FailedFrom(3)).is_none());
+        assert!(mapping.finished(at(0), Processed::Until(3)).is_none());
         assert_eq!(mapping.due(at(1), &(0..6)).unwrap().records, 3..4);
-        assert_eq!(mapping.finished(at(1), Result::FailedFrom(3)).unwrap().records, 3..4);
+        assert_eq!(mapping.finished(at(1), Processed::Until(3)).unwrap().records, 3..4);
     }
 }
