@@ -10,6 +10,7 @@
 
 pub mod admission;
 pub mod carry_out;
+mod choice;
 pub mod deliveries;
 pub mod facts;
 pub mod functions;

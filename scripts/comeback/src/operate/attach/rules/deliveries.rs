@@ -23,6 +23,7 @@ use crate::{
     },
     operate::attach::rules::{
         admission::{admission, policy_name, send_statements},
+        choice,
         facts::{RetryQueue, managed},
         order::Order,
         plan::Plan,
@@ -168,15 +169,8 @@ fn choose<'a>(
     to: &Target,
 ) -> Result<&'a RetryQueue, Refusal> {
     let DeliveryFacts { handler, queues, .. } = facts;
-    let named = |queues: &[&RetryQueue]| queues.iter().map(|it| it.name().to_owned()).collect();
     if let Some(wanted) = &order.queue {
-        let is_it =
-            |queue: &&RetryQueue| [queue.name(), &queue.arn, &queue.url].contains(&wanted.as_str());
-        return queues.iter().find(is_it).ok_or_else(|| Refusal::NoSuchQueue {
-            handler: handler.name().to_owned(),
-            got: wanted.clone(),
-            queues: named(&queues.iter().collect::<Vec<_>>()),
-        });
+        return choice::named(handler, queues, wanted);
     }
     let bound = queue_targets(&handler.environment);
     let names = |queue: &RetryQueue| bound.get(queue.name());
@@ -193,10 +187,7 @@ fn choose<'a>(
     let is_shared =
         |queue: &&RetryQueue| names(queue).is_none_or(|names| names.iter().any(|it| it == "*"));
     let shared: Vec<_> = queues.iter().filter(is_shared).collect();
-    match shared[..] {
-        [queue] => Ok(queue),
-        _ => Err(Refusal::ChooseQueue(named(&shared))),
-    }
+    choice::only(&shared)
 }
 
 /// What lets the handler's role deliver to the target.

@@ -14,6 +14,7 @@ use crate::{
     },
     operate::attach::rules::{
         admission::{admission, policy_name, send_statements},
+        choice,
         facts::{Facts, RecordBucket, RetryQueue, managed},
         order::Order,
         plan::Plan,
@@ -174,15 +175,8 @@ fn invocations(
 /// The requested queue, the function's current one, or the only one that functions share.
 fn choose<'a>(facts: &'a Facts, order: &Order) -> Result<&'a RetryQueue, Refusal> {
     let Facts { handler, queues, function, config, .. } = facts;
-    let names = |queues: &[&RetryQueue]| queues.iter().map(|it| it.name().to_owned()).collect();
     if let Some(wanted) = &order.queue {
-        let is_it =
-            |queue: &&RetryQueue| [queue.name(), &queue.arn, &queue.url].contains(&wanted.as_str());
-        return queues.iter().find(is_it).ok_or_else(|| Refusal::NoSuchQueue {
-            handler: handler.name().to_owned(),
-            got: wanted.clone(),
-            queues: names(&queues.iter().collect::<Vec<_>>()),
-        });
+        return choice::named(handler, queues, wanted);
     }
     let destination = config.as_ref().and_then(|config| config.on_failure.as_ref());
     let before = Previous::read(&facts.tags, order.qualifier());
@@ -201,10 +195,7 @@ fn choose<'a>(facts: &'a Facts, order: &Order) -> Result<&'a RetryQueue, Refusal
         })
     };
     let shared: Vec<_> = queues.iter().filter(is_shared).collect();
-    match shared[..] {
-        [queue] => Ok(queue),
-        _ => Err(Refusal::ChooseQueue(names(&shared))),
-    }
+    choice::only(&shared)
 }
 
 fn warnings(facts: &Facts, order: &Order, queue: &RetryQueue) -> Vec<String> {
