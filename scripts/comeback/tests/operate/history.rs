@@ -79,7 +79,7 @@ async fn each_order_leaves_a_record_of_who_gave_it_and_how_it_ended() {
     assert!(shown.contains("user/alice") && shown.contains("<td>resume</td>"), "{shown}");
 }
 
-/// Whoever may write to the table by other means can add anything.
+/// Another program that may write to the table can add anything.
 #[tokio::test]
 async fn items_that_this_program_did_not_write_are_shown_as_unreadable() {
     let cloud = Cloud::start(&[]);

@@ -28,7 +28,7 @@ pub enum State {
     /// Some of what was selected could not be changed.
     Incomplete,
     Failed,
-    /// Whoever gave it has stopped it.
+    /// The operator has stopped it.
     Stopped,
     Running,
     /// It has no end an hour after it began: the program was killed, or the order still runs.
@@ -58,10 +58,10 @@ pub struct Past {
     pub id: String,
     pub given_at: String,
     pub state: State,
-    /// The unique id of whoever gave it, for which IAM vouches; for a role, with the name of the session.
+    /// The operator's unique id, for which IAM vouches; for a role, with the name of the session.
     #[schemars(with = "untrusted::Id")]
     pub user_id: String,
-    /// The ARN of whoever gave it, as the program has written it.
+    /// The operator's ARN, as the program has written it.
     #[schemars(with = "Option<untrusted::Text>")]
     pub who: Option<String>,
     pub through: Option<Through>,
@@ -100,7 +100,7 @@ impl Past {
         self.order.as_deref().unwrap_or("unknown").replace('_', "-")
     }
 
-    /// Whoever gave it, by the part of the ARN that is a name.
+    /// The operator's name, from the ARN.
     pub fn name(&self) -> &str {
         let who = self.who.as_ref().unwrap_or(&self.user_id);
         let name = who.rsplit_once(':').map_or(&**who, |(_, name)| name);

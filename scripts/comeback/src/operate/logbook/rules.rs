@@ -50,7 +50,7 @@ pub type Filter = Vec<(String, String)>;
 /// An order, before it begins.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Given {
-    /// The ARN of whoever gave it, as STS says.
+    /// The operator's ARN, as STS says.
     pub who: String,
     pub through: Through,
     /// The name of the order, such as `retry_now`.
@@ -95,7 +95,7 @@ pub enum Outcome {
     /// Some of what was selected could not be changed.
     Incomplete,
     Failed,
-    /// Whoever gave it has stopped it.
+    /// The operator has stopped it.
     Stopped,
 }
 
@@ -138,7 +138,7 @@ pub struct Stored {
 /// The keys that the two items of an order have in common.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Keys {
-    /// The unique id of whoever gave the order, `aws:userid`.
+    /// The operator's unique id, `aws:userid`.
     pub user: String,
     pub order: String,
     pub given_at: Timestamp,
@@ -194,7 +194,7 @@ impl Stored {
         digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The unique id of whoever wrote it, which IAM vouches for.
+    /// The unique id of its writer, for which IAM vouches.
     pub fn user(&self) -> &str {
         self.id.strip_prefix(TABLE.history).unwrap_or_default()
     }
@@ -205,17 +205,17 @@ impl Stored {
     }
 
     pub fn part(&self) -> Part {
-        let mut parts = self.run.split('/').skip(1);
-        let (part, digest) = (parts.next(), parts.next());
-        let is_whole = digest == Some(&*self.digest()) && parts.next().is_none();
+        let rest = self.run.split_once('/').map_or("", |(_, rest)| rest);
+        let (part, digest) = rest.split_once('/').unwrap_or((rest, ""));
+        let is_whole = digest == self.digest();
         match part {
             _ if self.user().is_empty() => Part::Unknown,
-            Some(BEGUN) => Part::Begun(self.read(is_whole).and_then(|given: Given| match () {
+            BEGUN => Part::Begun(self.read(is_whole).and_then(|given: Given| match () {
                 () if !given.is_ours() => Err(Unreadable::Foreign),
                 () if !is_session_of(&given.who, self.user()) => Err(Unreadable::Forged),
                 () => Ok(given),
             })),
-            Some(ENDED) => Part::Ended(self.read(is_whole)),
+            ENDED => Part::Ended(self.read(is_whole)),
             _ => Part::Unknown,
         }
     }

@@ -79,7 +79,7 @@ pub enum StayReason {
     NoAttributes,
     /// Its body was cut, because it left no room for the attributes.
     Cut,
-    /// What failed to deliver the event has kept only a part of its payload.
+    /// EventBridge Scheduler has kept only a part of the payload.
     Truncated,
     /// It is in a bucket that the operator can't read.
     InBucket,
