@@ -1,6 +1,8 @@
 //! Code of functions in other languages, and AWS's clients that run it.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, path::PathBuf, process::Command, time::Duration};
+
+use crate::cloud::{self, Function};
 
 /// The requirements file of the AWS CLI and of Python's runtime client.
 pub const REQUIREMENTS: &str = "tests/requirements.txt";
@@ -47,6 +49,21 @@ impl Code {
             made.args(["-m", "zipfile", "-c"]).arg(&zip).args(files).status().unwrap().success()
         );
         fs::read(zip).unwrap()
+    }
+
+    /// A function that this command runs, and that writes its notes beside this code. `unaware` fails in so many runs.
+    pub fn function(&self, name: &str, command: cloud::Code, failures: u32) -> Function {
+        let variables = [
+            ("PYTHONPATH", self.folder()),
+            ("NOTES", self.notes()),
+            ("FAILURES", failures.to_string()),
+        ];
+        Function {
+            code: command,
+            environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),
+            timeout: Duration::from_secs(30),
+            ..cloud::function(name, "example-target")
+        }
     }
 
     pub fn folder(&self) -> String {

@@ -11,7 +11,7 @@ use tokio::process::Command;
 
 use crate::{
     bucket::{Bucket, entry, key, notice},
-    cloud::{self, Function, binary, example},
+    cloud::{self, binary, example},
     once_per_failure::{Tables, plan_with_ledger},
     other_languages::{Code, REQUIREMENTS, python},
     retry_loop::{DeadLetter, HANDLER, Plan, RetryLoop, TARGET, failure_record},
@@ -63,14 +63,7 @@ async fn a_payload_of_a_mebibyte_comes_back_whole_without_an_envelope_however_of
     ];
     let mut sent = BTreeMap::new();
     for (name, command, code) in functions {
-        let variables =
-            [("PYTHONPATH", code.folder()), ("NOTES", code.notes()), ("FAILURES", "5".to_owned())];
-        let function = Function {
-            code: command,
-            environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),
-            timeout: Duration::from_secs(30),
-            ..cloud::function(name, "example-target")
-        };
+        let function = code.function(name, command, 5);
         retry_loop.cloud.create(&function).await.unwrap();
         bucket.receives_failures_of(&retry_loop, name).await;
         let payload = sized(MEBIBYTE, &format!(r#""name":"{name}""#));

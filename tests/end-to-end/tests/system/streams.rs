@@ -1,12 +1,10 @@
 //! Batches of streams that their functions could not process.
 
-use std::time::Duration;
-
 use aws_sdk_lambda::types::{DestinationConfig, OnFailure, OnSuccess};
 
 use crate::{
     bucket::Bucket,
-    cloud::{self, Function, example},
+    cloud::{self, example},
     once_per_failure::beside_tables,
     other_languages::{Code, REQUIREMENTS, python},
     retry_loop::RetryLoop,
@@ -54,14 +52,7 @@ async fn a_batch_comes_back_as_it_was_and_of_a_report_what_the_function_has_not_
         ("in-python", cloud::command(in_python), &reports),
         ("in-rust", cloud::command(in_rust), &unaware),
     ] {
-        let variables =
-            [("PYTHONPATH", code.folder()), ("NOTES", code.notes()), ("FAILURES", "3".to_owned())];
-        let function = Function {
-            code: command,
-            environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),
-            timeout: Duration::from_secs(30),
-            ..cloud::function(name, "example-target")
-        };
+        let function = code.function(name, command, 3);
         retry_loop.cloud.create(&function).await.unwrap();
         attach(&retry_loop, name).await;
         let stream = Stream::create(&retry_loop, name).await;
