@@ -27,7 +27,7 @@ pub use self::{
     figures::{Backlog, Figures},
     happens::{Happens, Move},
     known::{
-        Arns, Event, Known, Open, Place, REASONS, Stranger, Subject, TESTED, Undelivered, named,
+        Arns, Event, Known, NOTHING, Open, Place, REASONS, Stranger, Subject, Undelivered, named,
         receive_count, trace_of, was_moved,
     },
     promises::{Check, Violation},
@@ -76,6 +76,14 @@ impl Judge {
             let target = &plan.targets[case.of.target].name;
             self.shows(None, Happens::Failed(target, request_id));
         }
+    }
+
+    /// A run has succeeded, and the record of that was sent to a retry queue. It may say that records have failed.
+    pub fn success_recorded(&mut self, request_id: &Arc<str>, answer: &str) {
+        let Some(case) = self.known.success_recorded(request_id, answer) else { return };
+        let plan = Rc::clone(&self.known.plan);
+        let target = &plan.targets[self.known.cases[case].of.target].name;
+        self.shows(None, Happens::Failed(target, request_id));
     }
 
     /// A handler has received a batch.

@@ -20,6 +20,7 @@ pub mod run;
 pub mod script;
 pub mod seen;
 pub mod shorten;
+mod stream;
 pub mod world;
 
 /// With the system's allocator, a world spends a fifth of its time on memory.

@@ -74,6 +74,8 @@ pub struct Plan {
     pub forging: Option<usize>,
     /// The share of events that EventBridge or its Scheduler could not deliver.
     pub undelivered: f64,
+    /// The share of events, of functions with a bucket, that are batches which the mapping of a stream has given up.
+    pub batches: f64,
     /// The share of events whose payload others have too, and the share of runs that end within milliseconds.
     pub equal: f64,
     #[serde(skip)]

@@ -63,8 +63,8 @@ impl Script {
     /// The script of a world that was drawn, with the choices that were made.
     pub fn of(mut plan: Plan, told: Told) -> Self {
         // Whether there are any matters to rules, but nothing is drawn.
-        let Plan { hopeless, equal, short_orders, undelivered, .. } = &mut plan;
-        for share in [hopeless, equal, short_orders, undelivered] {
+        let Plan { hopeless, equal, short_orders, undelivered, batches, .. } = &mut plan;
+        for share in [hopeless, equal, short_orders, undelivered, batches] {
             *share = share.ceil();
         }
         let named = |kind: &str, mut part: Part, number: usize| {

@@ -10,6 +10,7 @@ mod handlers;
 mod metrics;
 mod names;
 mod service;
+mod streams;
 mod table;
 mod troubles;
 mod undelivered;

@@ -57,6 +57,12 @@ impl DestinationConfig {
     pub fn on_failure(arn: String) -> Self {
         Self { on_failure: Some(Target { destination: Some(arn) }), ..Self::default() }
     }
+
+    /// The same with a destination of successes.
+    #[must_use]
+    pub fn and_on_success(self, arn: Option<String>) -> Self {
+        Self { on_success: arn.map(|arn| Target { destination: Some(arn) }), ..self }
+    }
 }
 
 /// An event invoke config. Settings without a value stay `None` instead of the default, because Lambda's API omits

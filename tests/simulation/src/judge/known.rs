@@ -15,6 +15,7 @@ mod records;
 mod register;
 mod sent;
 mod split;
+mod streams;
 mod undelivered;
 
 use std::{
@@ -38,7 +39,7 @@ pub use self::{
     names::{Arns, named},
     phase::{PATIENCE_MIN, Phase},
     recall::{Recall, Says},
-    records::{Fetch, Place, TESTED},
+    records::{Fetch, NOTHING, Place},
     register::{LOOKS_MAX, Wait, came_back, is_free},
     undelivered::Undelivered,
 };
@@ -55,6 +56,7 @@ use crate::{
     plan::Plan,
     policy::Millis,
     seen::{Seen, Story, Tally},
+    stream::Batch,
 };
 
 /// An event with this many forks gets no further faults that may fork it.
@@ -119,6 +121,7 @@ struct Original {
     foreign: Option<Foreign>,
     /// A queue's message, without metadata.
     message: Option<Box<Outgoing>>,
+    batch: Option<Rc<Batch>>,
 }
 
 /// An invocation that has not ended yet.
@@ -160,8 +163,17 @@ impl Event {
         message: Option<Box<Outgoing>>,
     ) -> Self {
         let is_plain = foreign.is_none() && message.is_none() && payload == plain_text(number);
-        let original = (!is_plain).then(|| Original { payload, foreign, message }.into());
+        let original = Original { payload, foreign, message, batch: None };
+        let original = (!is_plain).then(|| original.into());
         Self { original, ends: 0, forks: 0, copies: 0 }
+    }
+
+    /// The same, if it is a batch of a stream.
+    fn of_batch(mut self, batch: Rc<Batch>) -> Self {
+        if let Some(original) = &mut self.original {
+            original.batch = Some(batch);
+        }
+        self
     }
 
     /// Whether its payload is made again from its number, and not kept.

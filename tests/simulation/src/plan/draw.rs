@@ -27,6 +27,9 @@ const BUCKETS: f64 = 0.6;
 const UNDELIVERED: f64 = 0.35;
 const DELIVERING: f64 = 0.85;
 
+/// The share of worlds in which streams have batches that were given up, if they have buckets.
+const BATCHES: f64 = 0.7;
+
 /// The longest time for which faults last, in seconds.
 const FAULTS_MAX: u64 = DAY;
 
@@ -146,6 +149,7 @@ impl Plan {
         plan.draw_transparent();
         plan.draw_records();
         plan.draw_undelivered();
+        plan.draw_batches();
         plan.draw_circuits();
         plan
     }
@@ -431,6 +435,14 @@ impl Plan {
             // A binding is enough.
             let is_bound = self.targets[number].is_queue() && self.handler_of(number).binds_queues;
             self.targets[number].listed |= is_bound;
+        }
+    }
+
+    /// In some worlds with buckets, the mappings of streams put batches there that they have given up.
+    fn draw_batches(&mut self) {
+        let dice = &mut Dice::seeded(self.seed ^ 0x73_7472_6561_6d73);
+        if self.attack.is_none() && dice.happens(BATCHES) {
+            self.batches = dice.pick(&[0.2, 0.5, 0.8]);
         }
     }
 

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     choices::Of,
     faults::{Fault, Trouble},
-    judge::{Place, Stranger, Subject, TESTED},
+    judge::{NOTHING, Place, Stranger, Subject},
     plan::{Form, Notices},
 };
 
@@ -188,11 +188,11 @@ impl World {
         };
         let id = format!("test-of-{target}");
         let stranger = Stranger::new("S3's test", body, &id, event);
-        self.tell(Of::target(target), target, Stranger { over: Some(TESTED), ..stranger });
+        self.tell(Of::target(target), target, Stranger { over: Some(NOTHING), ..stranger });
     }
 
     /// A stranger's notice is sent to the retry queue.
-    fn tell(&mut self, of: Of, target: usize, stranger: Stranger) {
+    pub fn tell(&mut self, of: Of, target: usize, stranger: Stranger) {
         let trace = self.trace();
         let message = Outgoing {
             body: stranger.body.as_str().into(),
@@ -254,12 +254,7 @@ impl World {
                 return self.tell(of, number, Stranger { body, letter, ..over("unreadable") });
             }
             8 => {
-                let body = match notices {
-                    Notices::EventBridge => created(&usual),
-                    Notices::Directly | Notices::Topic => {
-                        json!({ "Records": [put_notice(&usual)] }).to_string()
-                    }
-                };
+                let body = self.notice_of(notices, &usual);
                 let kind = "tells of no object";
                 let stranger = Stranger { body, place: Some(usual), kind, ..as_good };
                 return self.tell(of, number, stranger);
@@ -274,6 +269,28 @@ impl World {
             }
             _ => (usual, good, as_good),
         };
+        self.put_record_of(of, number, &place, &bytes, stranger);
+    }
+
+    /// The notice about an object that is not there.
+    pub fn notice_of(&self, notices: Notices, place: &Place) -> String {
+        match notices {
+            Notices::EventBridge => created(place),
+            Notices::Directly | Notices::Topic => {
+                json!({ "Records": [put_notice(place)] }).to_string()
+            }
+        }
+    }
+
+    /// Another than the function's own invocation is the cause of this object.
+    pub fn put_record_of(
+        &mut self,
+        of: Of,
+        number: usize,
+        place: &Place,
+        bytes: &str,
+        stranger: Stranger,
+    ) {
         let trace = self.trace();
         self.judge.known.stranger(number, stranger, &trace);
         self.note_sender(of);

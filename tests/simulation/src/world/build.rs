@@ -108,6 +108,9 @@ impl World {
         let plan = Rc::clone(&self.plan);
         let target = &plan.targets[number];
         let queue = queue_arn(&relay_queue(&plan.queues[target.queue].name, target.form));
+        // Its answers may name the records of a batch that it has not processed.
+        let is_of_stream = plan.batches > 0.0 && target.bucket().is_some();
+        let on_success = is_of_stream.then(|| queue_arn(&plan.queues[target.queue].name));
         let (on_failure, dead_letter_config) = match target.form {
             Form::Bare => (None, Some(DeadLetterConfig { target_arn: Some(queue) })),
             Form::Record | Form::Notification | Form::EventBridge => (Some(queue), None),
@@ -133,7 +136,8 @@ impl World {
         self.create_function(&target.name, settings, in_loops);
         let config = EventInvokeSettings {
             maximum_retry_attempts: Some(0),
-            destination_config: on_failure.map(DestinationConfig::on_failure),
+            destination_config: on_failure
+                .map(|it| DestinationConfig::on_failure(it).and_on_success(on_success)),
             ..EventInvokeSettings::default()
         };
         let lambda = &mut self.cloud.lambda;
@@ -152,7 +156,7 @@ impl World {
         self.create_queue(&relay, &[]);
         self.cloud.s3.create_bucket(&bucket).expect("its name is valid");
         let ids = self.cloud.s3.request_ids();
-        let notices = NotificationConfiguration::of_queue(&queue_arn(&relay), "aws/lambda/async/");
+        let notices = NotificationConfiguration::of_queue(&queue_arn(&relay), "aws/lambda/");
         let set = self.cloud.set_notifications(self.now, &bucket, notices, &ids);
         set.expect("bucket and queue were just created");
     }

@@ -64,6 +64,11 @@ impl World {
         if self.choices.happens(of, "undelivered", self.plan.undelivered) {
             return self.send_undelivered(of, target);
         }
+        if let Form::Bucket(notices) = self.plan.targets[target].form
+            && self.choices.happens(of, "given up by a mapping", self.plan.batches)
+        {
+            return self.give_up_batch(of, target, notices);
+        }
         let (event, second) = (self.judge.known.events.len(), self.now.timestamp());
         if self.plan.targets[target].is_queue() {
             return self.send_message(of, target, event, second);
@@ -479,7 +484,7 @@ impl World {
             // It never comes back, so no handler has anything to do with it.
             _ if is_forged => Outcome::Failed(br#"{"errorType":"PermanentFailure"}"#.to_vec()),
             true => self.failure(of),
-            false => Outcome::Returned(b"null".to_vec()),
+            false => Outcome::Returned(self.answer_of(of, &run.request_id).into_bytes()),
         };
         let lasts = match matches!(outcome, Outcome::TimedOut) {
             true => run.configuration.timeout(),
@@ -568,7 +573,8 @@ impl World {
             let Some(request_id) = event.request_id else { continue };
             if let What::Finished { outcome, response } = event.what {
                 if outcome == Ending::Succeeded {
-                    self.judge.known.succeeded(&request_id);
+                    let delivery = happened.next_if(|next| is_delivery_of(next, &request_id));
+                    self.succeeded(&request_id, response.get(), delivery.map(|it| it.what));
                 } else if self.judge.known.open.contains_key(&request_id) {
                     error = read(response.get());
                 }
@@ -585,6 +591,20 @@ impl World {
                     None => self.judge.known.lost(&request_id, "its function is gone"),
                 }
             }
+        }
+    }
+}
+
+impl World {
+    /// A run has succeeded with this answer. The record of that may have been sent.
+    fn succeeded(&mut self, request_id: &Arc<str>, answer: &str, delivery: Option<What>) {
+        match delivery {
+            Some(What::DestinationSent { .. }) => self.judge.success_recorded(request_id, answer),
+            Some(_) if self.judge.known.success_lost(request_id, answer) => {
+                self.judge.known.tally.count(Seen::Fault(Fault::RecordTooLarge));
+            }
+            Some(_) => {}
+            None => self.judge.known.succeeded(request_id),
         }
     }
 }

@@ -15,7 +15,7 @@ use comeback_local_model::sqs::Outgoing;
 use super::{
     Event, Known, Open, Subject,
     deliveries::{time_of, trace_of, was_moved},
-    records::{Place, TESTED},
+    records::{NOTHING, Place},
     split::SPLIT,
     undelivered::Undelivered,
 };
@@ -26,6 +26,7 @@ use crate::{
     plan::Form,
     policy::{Millis, NEVER, Next, STOPPED},
     seen::Seen,
+    stream::Batch,
 };
 
 /// The maximum payload of an asynchronous invocation, and the maximum message of SQS, in bytes.
@@ -46,6 +47,8 @@ pub enum Condition {
     /// Its function has a reserved concurrency of 0.
     Paused,
     RecursionStopped,
+    /// A mapping has given up a batch for which it has invoked the function itself.
+    OfBatch,
 }
 
 /// A failure whose message is in a retry queue. It stays one case however often the message is delivered.
@@ -119,6 +122,8 @@ struct Rare {
     over: Option<&'static str>,
     /// What its message says, if its event was never delivered.
     undelivered: Option<Undelivered>,
+    /// The event of which it is only a part, if the run has named what it has not processed.
+    cut_from: Option<usize>,
     /// When it was seen first, and from when on SQS counts how long it keeps the message, if not since it failed.
     seen_at: Option<Millis>,
     kept: Option<Millis>,
@@ -194,6 +199,8 @@ pub struct Stranger {
     pub place: Option<Place>,
     /// What it says, if it is EventBridge's, of an event that was never delivered.
     pub undelivered: Option<Undelivered>,
+    /// The batch that a mapping has given up.
+    pub batch: Option<Rc<Batch>>,
     pub kind: &'static str,
 }
 
@@ -210,6 +217,7 @@ impl Stranger {
             is_refused: false,
             place: None,
             undelivered: None,
+            batch: None,
             kind,
         }
     }
@@ -293,11 +301,14 @@ impl Known {
 
     /// A stranger has sent a message to a retry queue.
     pub fn stranger(&mut self, target: usize, stranger: Stranger, trace: &str) {
-        let Stranger { request_id, letter, envelope, over, undelivered, kind, .. } = &stranger;
+        let Stranger { request_id, letter, envelope, over, undelivered, batch, kind, .. } =
+            &stranger;
         let event = self.events.len();
-        let (who, counted) = match undelivered {
-            Some(_) => ("EventBridge's", "undelivered events"),
-            None => ("a stranger's", "strangers"),
+        let (who, counted) = match (undelivered, batch, over) {
+            (Some(_), ..) => ("EventBridge's", "undelivered events"),
+            (_, Some(_), _) => ("a mapping's", "batches given up"),
+            (.., Some(NOTHING)) => ("AWS's", "messages about no failure"),
+            (None, None, _) => ("a stranger's", "strangers"),
         };
         self.story.tell(self.now, event, || {
             let body = &letter[..letter.floor_char_boundary(80)];
@@ -322,14 +333,19 @@ impl Known {
         let message =
             message.map(|_| Outgoing { body: letter.as_str().into(), ..Outgoing::default() });
         let message = message.map(Box::new);
-        self.events.push(Event::new(event, letter.clone(), envelope.clone(), message));
+        let sent = Event::new(event, letter.clone(), envelope.clone(), message);
+        self.events.push(match batch {
+            Some(batch) => sent.of_batch(Rc::clone(batch)),
+            None => sent,
+        });
+        let condition = if batch.is_some() { Condition::OfBatch } else { Condition::Failed };
         let error = undelivered.as_ref().map(|it| it.error.clone());
-        let cause = (Condition::Failed, error.unwrap_or_default());
+        let cause = (condition, error.unwrap_or_default());
         let at = self.now.timestamp_millis();
         self.open_case(open, (&**request_id).into(), at, cause, Some(&stranger));
     }
 
-    fn open_case(
+    pub fn open_case(
         &mut self,
         of: Open,
         request_id: Id,
@@ -366,7 +382,7 @@ impl Known {
             due: None,
             acts: 0,
             claimed: self.plan.handler_of(of.target).has_ledger
-                && !matches!(over, Some("unreadable" | TESTED | SPLIT))
+                && !matches!(over, Some("unreadable" | NOTHING | SPLIT))
                 && !is_refused,
             marked: false,
             order: None,
@@ -417,7 +433,8 @@ impl Known {
     pub fn repeatable(&self, trace: &str) -> Option<(usize, usize)> {
         let index = self.case_with(trace)?;
         let case = &self.cases[index];
-        let may_be = !case.strange || case.is_undelivered() || self.joined.contains_key(&index);
+        let may_be = !case.strange || case.is_undelivered() || case.is_of_mapping();
+        let may_be = may_be || self.joined.contains_key(&index);
         let may = may_be && self.may_be_repeated(index);
         may.then_some((index, case.of.target))
     }
@@ -556,6 +573,16 @@ impl Case {
         self.rare_mut().place.get_or_insert(place);
     }
 
+    /// It is what has failed of this event.
+    pub fn is_cut_from(&mut self, whole: usize) {
+        self.rare_mut().cut_from = Some(whole);
+    }
+
+    /// The event with which the run was started, if only a part of it has failed.
+    pub fn cut_from(&self) -> Option<usize> {
+        self.rare.as_ref()?.cut_from
+    }
+
     /// Its operator wants it to be kept until then.
     pub fn is_wanted_until(&mut self, until: Timestamp) {
         self.rare_mut().order_until = until;
@@ -564,7 +591,7 @@ impl Case {
     /// Whether it may be of a retry without an envelope, if its target has those.
     pub fn may_be_noted(&self) -> bool {
         !self.is_refused
-            && !matches!(self.over(), Some("unreadable" | "payload_missing" | TESTED | SPLIT))
+            && !matches!(self.over(), Some("unreadable" | "payload_missing" | NOTHING | SPLIT))
     }
 
     /// Whether the target has asked for the time until the next attempt.

@@ -206,7 +206,7 @@ impl Known {
         let kept: BTreeSet<&str> =
             response.batch_item_failures.iter().map(|item| item.item_identifier.as_str()).collect();
         let mut batch = self.runs.remove(&run).unwrap_or_default();
-        batch.iter_mut().for_each(|message| self.is_tested(message));
+        batch.iter_mut().for_each(|message| self.is_of_nothing(message));
         for message in &mut batch {
             // A failure that the ledger showed as done needn't be claimed.
             let compared = message.compares && message.claim.is_none() && !message.done;

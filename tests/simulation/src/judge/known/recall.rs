@@ -121,12 +121,15 @@ impl Known {
     pub fn received(&self, case: &Case) -> String {
         let truth = case.truth();
         let initial = truth.initial.filter(|_| !truth.is_unwrapped);
+        let event = case.cut_from().unwrap_or(truth.event);
+        let truth = &Open { event, ..truth.clone() };
         self.expected(truth, truth.attempt, initial.map(NonZero::get)).body.to_string()
     }
 
     fn needs_recall(&self, message: &Delivery) -> bool {
         let case = &self.cases[message.case];
-        case.is_transparent && case.may_be_noted() && message.is_read()
+        let may_be_retry = case.may_be_noted() && !case.is_of_mapping();
+        case.is_transparent && may_be_retry && message.is_read()
     }
 
     /// Whether the ledger has not said of which run this failure is.
@@ -498,9 +501,10 @@ impl Known {
             if fault.is_none() && is_noted {
                 self.judged(run, place);
             }
-            let has_envelope = {
-                let of = &self.cases[self.runs[&run][place].case].of;
-                of.initial.is_some() && !of.is_unwrapped
+            let has_other_key = {
+                let case = &self.cases[self.runs[&run][place].case];
+                let has_envelope = case.of.initial.is_some() && !case.of.is_unwrapped;
+                has_envelope || case.cut_from().is_some()
             };
             let (now, answers) = (self.now, self.answers);
             let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
@@ -510,7 +514,7 @@ impl Known {
                 message.listing.excused = true;
                 message.told = answers;
                 message.met(fault, known_for, now);
-            } else if message.recall == Recall::Known && !has_envelope {
+            } else if message.recall == Recall::Known && !has_other_key {
                 let at = clock.timestamp_millis();
                 let judged_at = at - (now - message.judged_at).num_milliseconds();
                 message.listing.is_recalled(at, judged_at);

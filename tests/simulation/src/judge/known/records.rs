@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{policy::Millis, seen::Seen};
 
-/// What becomes of the message by which S3 tests whether it may send to a queue.
-pub const TESTED: &str = "nothing";
+/// What becomes of the message by which S3 tests whether it may send to a queue, and of the record of a success.
+pub const NOTHING: &str = "nothing";
 
 /// After this time SQS may soon delete a notice, so it is given up, in milliseconds: 13 days and a half.
 const NOTICE_AGE_MAX: Millis = (13 * 24 + 12) * 3_600_000;
@@ -184,17 +184,16 @@ impl Known {
         self.cases[of.case].place().cloned()
     }
 
-    /// A handler has answered. What is S3's test needs nothing but that.
-    pub fn is_tested(&mut self, message: &mut Delivery) {
+    /// A handler has answered. What is about no failure needs nothing but that.
+    pub fn is_of_nothing(&mut self, message: &mut Delivery) {
         let case = &mut self.cases[message.case];
-        if case.verdict().err() != Some(TESTED) {
+        if case.verdict().err() != Some(NOTHING) {
             return;
         }
         message.done = true;
         if case.acts == 0 {
             case.acts = 1;
             self.events[case.of.event].ends += 1;
-            self.tally.count(Seen::Step("test events of buckets"));
         }
     }
 }
