@@ -19,7 +19,6 @@ impl Case {
             Some(it) if it.letter_of.is_none() && !it.is_of_queue => &arns.qualified,
             Some(it) if it.is_plain => &arns.claimed,
             Some(_) => &arns.named,
-            None if self.is_of_mapping() => &arns.claimed,
             None if self.strange && !self.is_bare => &arns.qualified,
             None => &arns.named,
         }
