@@ -208,7 +208,11 @@ impl World {
                     self.check_turn(state, &there, &written)?;
                     state.circuit = self.circuits.number(written.clone());
                 }
-                let runs = state.handlers[handler].iter_mut().filter(|_| takes && !made.is_lost());
+                // What it learns changes nothing about an event for which it already has begun to act.
+                let is_act = |it: &Request| matches!(it, Request::Write(_) | Request::Invoke(_));
+                let acts = node.calls.iter().any(|(.., call)| is_act(call));
+                let learns = takes && !made.is_lost() && !acts;
+                let runs = state.handlers[handler].iter_mut().filter(|_| learns);
                 runs.for_each(|run| run.circuit = state.circuit);
                 if let Some(stored) = made.found(is_seen, written, (*there).clone()) {
                     found = Found::Circuit(stored);
