@@ -1398,4 +1398,97 @@ DEFECTS = [
         "let payload = match json::text(payload) {",
         "let payload = match json::text(payload).filter(|it| it.is_empty()) {",
     ),
+    # batches of streams
+    (
+        "only the first record of a batch that an answer names is retried",
+        "core/batch",
+        "Unprocessed::Only(Part { first, last: count - 1 })",
+        "Unprocessed::Only(Part { first, last: first })",
+    ),
+    (
+        "a name that no record of the batch has fails no record",
+        "core/batch",
+        "first > 0 && ids.is_empty() && list.is_some()",
+        "first > 0 && list.is_some()",
+    ),
+    (
+        "a part of a batch has one record too many",
+        "core/batch",
+        "filter(|_| size + added <= size_max)",
+        "filter(|_| size <= size_max)",
+    ),
+    (
+        "the members of a batch behind its records are not in its parts",
+        "core/batch",
+        '(part.last < count).then(|| format!("{before}{records}{after}"))',
+        '(part.last < count).then(|| format!("{before}{records}{}", if after.contains(\',\') { "}" } else { after }))',
+    ),
+    (
+        "a part has the id of its batch",
+        "core/record/stream",
+        'let id = format!("{}.{part}", failure.request_id);',
+        "let id = failure.request_id.clone();",
+    ),
+    (
+        "a batch in a string is encoded again",
+        "core/record/stream",
+        "let payload = RawValue::from_string(text).map_err",
+        "let payload = serde_json::from_str::<serde_json::Value>(&text);\n"
+        "            let payload = payload.and_then(|it| RawValue::from_string(it.to_string())).map_err",
+    ),
+    (
+        "a batch that fits is sent in parts",
+        "core/record/stream",
+        "if payload.get().len() + beside <= INVOCATION_MAX {",
+        "if payload.get().len() + beside <= PART_MAX {",
+    ),
+    (
+        "a run whose batch was not processed as a whole is known by the rest",
+        "core/record/stream",
+        "if policy.transparent { Wrapping::Cut(whole) } else { wrapping }",
+        "if policy.transparent && whole.get().is_empty() { Wrapping::Cut(whole) } else { wrapping }",
+    ),
+    (
+        "a key whose mapping is no UUID is one of a batch",
+        "core/notice",
+        "if !is_hex || !lengths.eq([8, 4, 4, 4, 12]) {",
+        "if !is_hex && lengths.eq([8, 4, 4, 4, 12]) {",
+    ),
+    (
+        "a batch may be of any function",
+        "core/decision",
+        "sender_is_trusted && rules.allow(&failure.target, message.queue, home)",
+        "sender_is_trusted && (failure.condition == crate::failure::Condition::OfBatch\n"
+        "        || rules.allow(&failure.target, message.queue, home))",
+    ),
+    (
+        "any record may lie under the key of a mapping",
+        "core/record",
+        "None if !is_of_batch => return Err(Unreadable::NoBatch),",
+        "None if !is_of_batch && failure.event.is_none() => return Err(Unreadable::NoBatch),",
+    ),
+    (
+        "the record of a success is dead-lettered",
+        "core/record",
+        "return Ok(Read::NoFailure(NoFailure::Success));",
+        "return Err(Unreadable::Success);",
+    ),
+    (
+        "a batch that a mapping has given up is taken for a retry",
+        "core/failure",
+        "self.is_redriven() || self.condition == Condition::OfBatch",
+        "self.is_redriven()",
+    ),
+    (
+        "a dead letter that points to a batch does not say which part it is",
+        "core/dead_letter",
+        "attributes.extend(batch_part(message));\n            return",
+        "return",
+    ),
+    (
+        "the claim of some records of a batch is looked for under the whole batch",
+        "flow/item",
+        "matches!(failure.wrapping, Wrapping::Unknown(_) | Wrapping::Cut(_))",
+        "matches!(failure.wrapping, Wrapping::Unknown(_))",
+    ),
 ]

@@ -67,7 +67,9 @@ impl Judge {
     /// A handler received the answer to a message that it sent again.
     pub fn told_of_copy(&mut self, of: Subject, answer: &Answer) {
         if let Some(nth) = of.part {
-            self.known.told_of_part(of, nth, answer);
+            if self.known.told_of_part(of, nth, answer) {
+                self.shows(None, Happens::MayRepeat(of.case));
+            }
         } else if self.known.told_of_copy(of, answer) {
             self.stays_beside_its_copy(of.case);
         }

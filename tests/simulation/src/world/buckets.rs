@@ -292,7 +292,10 @@ impl World {
         stranger: Stranger,
     ) {
         let trace = self.trace();
+        let parts = stranger.batch.as_ref().map_or(0, |batch| batch.parts().len());
+        let traces = (0..parts).map(|_| self.trace().into()).collect();
         self.judge.known.stranger(number, stranger, &trace);
+        self.judge.known.is_to_be_divided(&trace, traces);
         self.note_sender(of);
         let ids = self.cloud.s3.request_ids();
         let put = Put {

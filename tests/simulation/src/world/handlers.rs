@@ -253,7 +253,7 @@ impl World {
                 };
                 let is_recalling = requests.iter().all(is_of_recall);
                 if !is_reading {
-                    self.judge.known.is_past_records(key);
+                    self.judge.known.is_past_records(key, is_recalling);
                 }
                 if !is_recalling {
                     self.judge.known.is_past_recall(key, clock);

@@ -637,7 +637,8 @@ impl World {
             match (subject, &call.request) {
                 (None, _) => {}
                 (Some(subject), Request::Read(_)) => {
-                    self.judge.known.told_of_record(*subject, answer);
+                    let at = self.clock_of(call.run).timestamp_millis();
+                    self.judge.known.told_of_record(*subject, at, answer);
                 }
                 (Some(subject), Request::Write(write)) => {
                     self.judge.told_of_claim(*subject, write, answer);

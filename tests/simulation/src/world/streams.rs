@@ -21,6 +21,9 @@ const MAPPING: &str = "4aa76e6b-7b23-4e8d-8b4d-0d6f9c3f7f0e";
 /// What Lambda puts between the mapping and the date. Nobody documents it for Kafka.
 const SHARDS: [&str; 3] = ["shardId-000000000001", "orders/0", "2026/02/01"];
 
+/// The share of batches with large records, where there are few events.
+const LARGE: f64 = 0.3;
+
 /// How often a run that has not failed names records of its batch.
 const NAMES: f64 = 0.4;
 
@@ -37,7 +40,9 @@ impl World {
         let event = self.judge.known.events.len();
         let id = format!("batch-{event}");
         let is_equal = self.choices.happens(of, "equal", plan.equal);
-        let batch = Batch::draw(if is_equal { 0 } else { event }, of, &mut self.choices);
+        let number_of_batch = if is_equal { 0 } else { event };
+        let is_large = plan.events <= 25 && self.choices.happens(of, "large", LARGE);
+        let batch = Batch::draw(number_of_batch, is_large, of, &mut self.choices);
         let text = batch.text();
         let shard = self.choices.pick(of, "shard", &SHARDS);
         let place = |mapping: &str| Place {

@@ -79,6 +79,8 @@ fn unseen(tally: &Tally, least: u64) -> Vec<String> {
         "records of successes",
         "answers that name records",
         "batches of which records have failed",
+        "batches sent in parts",
+        "parts of batches",
         "hostile: leaves a letter no room",
         "hostile: a refused letter comes back",
         "hostile: a refused letter of a queue comes back",

@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// The maximum payload of an asynchronous invocation, and the maximum message of SQS, in bytes.
-const SIZE_MAX: usize = 1_048_576;
+pub const SIZE_MAX: usize = 1_048_576;
 
 const ATTRIBUTES_MAX: usize = 10;
 
@@ -124,6 +124,8 @@ struct Rare {
     undelivered: Option<Undelivered>,
     /// The event of which it is only a part, if the run has named what it has not processed.
     cut_from: Option<usize>,
+    /// The places of its records in the batch of its message, if it is a part of that.
+    part: Option<String>,
     /// When it was seen first, and from when on SQS counts how long it keeps the message, if not since it failed.
     seen_at: Option<Millis>,
     kept: Option<Millis>,
@@ -486,6 +488,9 @@ impl Known {
             hint.unwrap_or_default(),
         );
         let next = next.ok_or("max_age_exceeded")?;
+        if self.is_in_parts(case) {
+            return Ok(next);
+        }
         let expected = self.retry_of(case, attempt);
         if expected.attributes.len() > ATTRIBUTES_MAX {
             return Err("attribute_limit");
@@ -581,6 +586,16 @@ impl Case {
     /// The event with which the run was started, if only a part of it has failed.
     pub fn cut_from(&self) -> Option<usize> {
         self.rare.as_ref()?.cut_from
+    }
+
+    /// It is this part of the batch that its message is about.
+    pub fn is_part(&mut self, name: &str) {
+        self.rare_mut().part = Some(name.to_owned());
+    }
+
+    /// The part of a batch that it is.
+    pub fn part(&self) -> Option<&str> {
+        self.rare.as_ref()?.part.as_deref()
     }
 
     /// Its operator wants it to be kept until then.

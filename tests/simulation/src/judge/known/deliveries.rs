@@ -157,7 +157,7 @@ impl Known {
             let holders = self.holders.entry(message_id).or_default();
             *holders += 1;
             received.push((Some(case), *holders > 1));
-            let split = self.unsplit(case);
+            let split = self.unsplit(case).filter(|_| !self.cases[case].is_of_mapping());
             let is_whole = split.is_none() && self.cases[case].place().is_none();
             batch.push(Delivery {
                 case,

@@ -103,6 +103,7 @@ impl Known {
     pub fn key(&self, case: &Case) -> Key {
         match case.verdict() {
             Err("payload_missing") => self.key_of(case, ""),
+            Ok(_) | Err(_) if self.stays_in_bucket(case) => self.key_of(case, ""),
             Ok(_) | Err(_) => self.key_of(case, &self.original(case)),
         }
     }

@@ -106,11 +106,15 @@ impl Known {
         }
     }
 
-    /// A handler received the answer to a read.
-    pub fn told_of_record(&mut self, of: Subject, answer: &Answer) {
+    /// A handler received the answer to a read at this time of its own.
+    pub fn told_of_record(&mut self, of: Subject, at: Millis, answer: &Answer) {
+        let is_due = self.cases[of.case].verdict().is_ok_and(|next| at <= next.expiry);
+        let parts = self.unsplit(of.case).filter(|_| answer.is_ok() && is_due);
         let message = self.message_mut(of.run, of.place);
         let Some(message) = message else { return };
         message.fetch = match answer {
+            // It is to be sent in parts.
+            Ok(()) if parts.is_some() => Fetch::Unread,
             Ok(()) => Fetch::Read,
             Err(refusal) if matches!(refusal.code, Some("NoSuchKey" | "NoSuchBucket")) => {
                 Fetch::Gone
@@ -119,6 +123,7 @@ impl Known {
                 Fetch::Failed(refusal.kind.unwrap_or(FaultKind::Transient { retry_after: None }))
             }
         };
+        message.split = parts;
         let fetch = message.fetch;
         self.judged(of.run, of.place);
         let event = self.cases[of.case].of.event;
@@ -160,12 +165,14 @@ impl Known {
     }
 
     /// A handler makes a call that reads no record and sends no part of a notice, and so it waits for neither any more.
-    /// It may have waited for them for a quarter of its time.
-    pub fn is_past_records(&mut self, run: u64) {
+    /// It may have waited for them for a quarter of its time. Parts of a batch may be sent while it asks for runs.
+    pub fn is_past_records(&mut self, run: u64, is_recalling: bool) {
         let transient = FaultKind::Transient { retry_after: None };
         for place in 0..self.batch(run).len() {
             let message = &self.runs[&run][place];
-            let is_split = message.split.is_none() || message.is_read() || message.fault.is_some();
+            let is_over = message.is_read() || message.done || message.fault.is_some();
+            let is_batch = self.cases[message.case].is_of_mapping();
+            let is_split = message.split.is_none() || is_over || is_batch && is_recalling;
             if is_split && !self.is_awaited(message) {
                 continue;
             }

@@ -8,22 +8,33 @@
 use std::sync::Arc;
 
 use comeback_core::fault::FaultKind;
-use comeback_local_model::sqs::Outgoing;
+use comeback_local_model::sqs::{AttributeValue, Outgoing};
 use wire::{Answer, Request};
 
-use super::{Known, Stranger, Subject, records::Fetch};
+use super::{Delivery, Known, Stranger, Subject, records::Fetch};
 use crate::seen::Seen;
+
+/// The attribute of a message that is about a part of a batch.
+const PART: &str = "BatchPart";
 
 /// What becomes of a notice of several objects.
 pub const SPLIT: &str = "its parts";
 
-/// The notice of one object of several.
+/// The notice of one object of several, or of a part of a batch.
 pub struct Part {
-    pub body: String,
-    case: usize,
+    of: PartOf,
+    /// There is none of a part of a batch before its notice is there.
+    case: Option<usize>,
     trace: Arc<str>,
     /// Whether no other message about this failure has been there.
     is_first: bool,
+}
+
+enum PartOf {
+    /// This is its notice.
+    Objects(String),
+    /// It has the notice of the batch, which says the places of its records.
+    Batch(String),
 }
 
 /// What a handler knows of the parts of a notice.
@@ -56,8 +67,8 @@ impl Known {
         let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
         for (body, trace) in parts {
             let Some(case) = self.case_with(&trace) else { continue };
-            let is_first = joined.iter().all(|part| part.case != case);
-            joined.push(Part { body, case, trace, is_first });
+            let is_first = joined.iter().all(|part| part.case != Some(case));
+            joined.push(Part { of: PartOf::Objects(body), case: Some(case), trace, is_first });
             self.story
                 .tell(self.now, self.cases[case].of.event, || "it is told with others".into());
         }
@@ -66,7 +77,23 @@ impl Known {
         }
     }
 
-    /// What a handler that has just received the message of this case knows of its parts, if it has several.
+    /// The batch with this trace is to be sent in parts, with traces of their own.
+    pub fn is_to_be_divided(&mut self, trace: &str, traces: Vec<Arc<str>>) {
+        let Some(index) = self.case_with(trace).filter(|_| !traces.is_empty()) else { return };
+        let batch = self.events[self.event_of(index)].batch();
+        let names = batch.into_iter().flat_map(|batch| batch.parts());
+        let names = names.map(|part| format!("{}-{}", part.start(), part.end()));
+        let parts = names.zip(traces).map(|(name, trace)| Part {
+            of: PartOf::Batch(name),
+            case: None,
+            trace,
+            is_first: true,
+        });
+        self.joined.insert(index, parts.collect());
+    }
+
+    /// What a handler that has just received the message of this case knows of its parts, if it has several. Those of a
+    /// batch are known once its record was read.
     pub fn unsplit(&self, case: usize) -> Option<Box<Split>> {
         let parts = vec![Sent::No; self.joined.get(&case)?.len()];
         Some(Box::new(Split { parts, fault: None }))
@@ -77,8 +104,18 @@ impl Known {
         let Request::Again { messages, .. } = request else { return false };
         messages.iter().any(|message| {
             let trace = message.trace_header.as_deref().unwrap_or_default();
-            self.case_with(trace).is_some_and(|case| self.joined.contains_key(&case))
+            let case = self.case_with(trace).filter(|case| self.joined.contains_key(case));
+            let names_part = message.attributes.contains_key(PART);
+            case.is_some_and(|case| !self.cases[case].is_of_mapping() || names_part)
         })
+    }
+
+    /// Whether a handler may send nothing but the parts of this message. A batch has a failure, so it may wait as a
+    /// delay if its parts can't be sent.
+    pub fn is_to_be_split(&self, message: &Delivery) -> bool {
+        let may_be_delayed =
+            self.cases[message.case].is_of_mapping() && matches!(message.fetch, Fetch::Failed(_));
+        message.split.is_some() && !may_be_delayed
     }
 
     /// The part of the notice at this place that a handler sends.
@@ -87,7 +124,16 @@ impl Known {
         let case = message.case;
         let knows = message.split.as_deref().map(|split| &*split.parts).unwrap_or_default();
         let mut parts = self.joined[&case].iter().zip(knows);
-        let part = parts.position(|(part, known)| *known == Sent::No && *part.body == *sent.body);
+        let is_it = |of: &PartOf| match of {
+            PartOf::Objects(body) => **body == *sent.body,
+            PartOf::Batch(name) => {
+                let named = sent.attributes.get(PART).map(|it| &it.value);
+                let body = message.record().body.as_deref();
+                matches!(named, Some(AttributeValue::String(it)) if it == name)
+                    && body == Some(&*sent.body)
+            }
+        };
+        let part = parts.position(|(part, known)| *known == Sent::No && is_it(&part.of));
         Subject { run, place, case, call: None, part }
     }
 
@@ -114,13 +160,22 @@ impl Known {
     pub fn may_be_repeated(&self, index: usize) -> bool {
         let may = |case: usize| self.events[self.cases[case].of.event].may_fork();
         let parts = self.joined.get(&index);
-        may(index) && parts.is_none_or(|parts| parts.iter().all(|part| may(part.case)))
+        may(index) && parts.is_none_or(|parts| parts.iter().filter_map(|part| part.case).all(may))
     }
 
     /// A queue has accepted a part. Returns the case of which it is one more message.
     pub fn has_part(&mut self, of: Subject, nth: usize) -> Option<usize> {
         let part = self.joined.get_mut(&of.case)?.get_mut(nth)?;
         let (case, is_first) = (part.case, std::mem::take(&mut part.is_first));
+        let case = match (case, &part.of) {
+            (None, PartOf::Batch(name)) => {
+                let (name, trace) = (name.clone(), Arc::clone(&part.trace));
+                let case = self.has_part_of_batch(of.case, nth, &name, &trace)?;
+                self.joined.get_mut(&of.case)?[nth].case = Some(case);
+                case
+            }
+            (case, _) => case?,
+        };
         let event = self.event_of(case);
         self.story
             .tell(self.now, event, || format!("run {}: its notice is sent by itself", of.run));
@@ -133,11 +188,12 @@ impl Known {
         Some(case)
     }
 
-    /// A handler received the answer to a part that it has sent. It waits for all of them.
-    pub fn told_of_part(&mut self, of: Subject, nth: usize, answer: &Answer) {
+    /// A handler received the answer to a part that it has sent. It waits for all of them. Returns whether a batch was
+    /// sent in parts with that, which no mark says.
+    pub fn told_of_part(&mut self, of: Subject, nth: usize, answer: &Answer) -> bool {
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
-        let Some(message) = message else { return };
-        let Some(split) = message.split.as_deref_mut() else { return };
+        let Some(message) = message else { return false };
+        let Some(split) = message.split.as_deref_mut() else { return false };
         split.parts[nth] = if answer.is_ok() { Sent::Accepted } else { Sent::Refused };
         if let Err(refusal) = answer {
             self.tally.count(Seen::Step("parts of notices refused"));
@@ -148,21 +204,28 @@ impl Known {
             split.fault.get_or_insert(kind);
         }
         if split.parts.iter().any(|part| matches!(part, Sent::No | Sent::Asked)) {
-            return;
+            return false;
         }
         let fault = split.fault;
         let event = self.cases[of.case].of.event;
         self.story.tell(self.now, event, || format!("run {} has split it: {fault:?}", of.run));
         if fault.is_some() {
-            return self.is_not_split(of.run, of.place, fault);
+            self.is_not_split(of.run, of.place, fault);
+            return false;
         }
-        (message.fetch, message.done) = (Fetch::Read, true);
+        message.done = true;
         let case = &mut self.cases[of.case];
+        let is_batch = case.is_of_mapping();
+        if !is_batch {
+            message.fetch = Fetch::Read;
+        }
         if case.acts == 0 {
             case.acts = 1;
             self.events[event].ends += 1;
-            self.tally.count(Seen::Step("notices split"));
+            let step = if is_batch { "batches sent in parts" } else { "notices split" };
+            self.tally.count(Seen::Step(step));
         }
+        is_batch
     }
 
     /// A handler could not send every part because of this fault of the queue, and the notice is to wait.

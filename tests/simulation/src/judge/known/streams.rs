@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     Event, Known, Open, Stranger,
-    cases::{Case, Condition},
+    cases::{Case, Condition, SIZE_MAX},
     records::NOTHING,
 };
 use crate::{seen::Seen, stream::Batch};
@@ -33,6 +33,53 @@ impl Known {
     /// The batch with which a run was started.
     pub fn batch_of_run(&self, request_id: &str) -> Option<&Rc<Batch>> {
         self.events[self.open.get(request_id)?.event].batch()
+    }
+
+    /// Whether this is a batch that no invocation can carry, so that it is sent in parts.
+    pub fn is_in_parts(&self, case: &Case) -> bool {
+        let batch = self.events[case.of.event].batch();
+        case.is_of_mapping() && batch.is_some_and(|batch| !batch.parts().is_empty())
+    }
+
+    /// Whether no invocation can carry its payload, so that a handler doesn't keep it.
+    pub fn stays_in_bucket(&self, case: &Case) -> bool {
+        case.is_of_mapping() && self.payload(case.of.event).len() > SIZE_MAX
+    }
+
+    /// A queue has accepted the first notice of a part of a batch. It is an event of its own from then on.
+    pub fn has_part_of_batch(
+        &mut self,
+        whole: usize,
+        nth: usize,
+        name: &str,
+        trace: &str,
+    ) -> Option<usize> {
+        let case = &self.cases[whole];
+        let batch = self.events[case.of.event].batch()?;
+        let part = batch.part(batch.parts().get(nth)?);
+        let (target, at, place) = (case.of.target, case.at, case.place().cloned());
+        let id = format!("{}.{name}", case.request_id);
+        let event = self.events.len();
+        self.tally.count(Seen::Step("parts of batches"));
+        self.story.tell(self.now, event, || format!("it is part {name} of a batch, {id}"));
+        let text = part.text();
+        let open = Open {
+            event,
+            target,
+            attempt: 0,
+            initial: None,
+            first_request: id.as_str().into(),
+            is_foreign: false,
+            is_unwrapped: false,
+            trace: trace.into(),
+        };
+        let stranger =
+            Stranger { place, ..Stranger::new("a part of a batch", String::new(), &id, "") };
+        self.events.push(Event::new(event, text, None, None).of_batch(part.into()));
+        let cause = (Condition::OfBatch, ErrorReport::default());
+        let case = self.open_case(open, id.as_str().into(), at, cause, Some(&stranger));
+        self.cases[case].is_part(name);
+        Some(case)
     }
 
     /// What a run has not processed, by its answer, if that is a failure.

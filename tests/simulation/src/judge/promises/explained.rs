@@ -24,7 +24,8 @@ impl Promise for Explained {
                 broken(CHECK, event, what)
             }
             Happens::SendsAgain(run, Some(of), sent) => {
-                let is_notice = known.message(of).is_some_and(|message| message.split.is_some());
+                let is_notice =
+                    known.message(of).is_some_and(|message| known.is_to_be_split(message));
                 ensure(!is_notice || of.part.is_some(), CHECK, || {
                     format!("run {run} sends {}, which is no part of its notice", sent.body)
                 })

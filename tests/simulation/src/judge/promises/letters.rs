@@ -140,7 +140,14 @@ fn facts(known: &Known, index: usize) -> [(&'static str, Option<String>); 9] {
 fn wrong_facts(known: &Known, message: &Delivery, letter: &DeadLetter) -> Option<String> {
     let case = &known.cases[message.case];
     let says_nothing = case.undelivered().is_some_and(|it| it.says_nothing);
-    if matches!(case.verdict(), Err("unreadable")) || !message.is_read() || says_nothing {
+    let is_unread = matches!(case.verdict(), Err("unreadable")) || !message.is_read();
+    let points = attribute(letter, "PayloadLocation").is_some();
+    let part = case.part().filter(|_| is_unread || points);
+    if attribute(letter, "BatchPart") != part {
+        let got = attribute(letter, "BatchPart");
+        return Some(format!("BatchPart is {got:?}, expected {part:?}"));
+    }
+    if is_unread || says_nothing {
         return None;
     }
     let abroad = case.strange && case.is_refused;

@@ -9,8 +9,13 @@ pub struct Points;
 impl Promise for Points {
     fn on(&mut self, happens: Happens<'_>, known: &Known) -> Kept {
         let Happens::Points(case, record) = happens else { return Ok(()) };
-        let payload = format!(r#""requestPayload":{}"#, known.received(&known.cases[case]));
-        let is_there = str::from_utf8(record).is_ok_and(|record| record.contains(&payload));
+        let payload = known.received(&known.cases[case]);
+        let is_of_mapping = known.cases[case].is_of_mapping();
+        let is_there = str::from_utf8(record).is_ok_and(|record| match is_of_mapping {
+            // A part of a batch is in the whole, which may be JSON in a string.
+            true => known.events[known.event_of(case)].batch().is_some_and(|it| it.is_in(record)),
+            false => record.contains(&format!(r#""requestPayload":{payload}"#)),
+        });
         ensure(is_there, Check::PointsTruly, || {
             "its dead letter points to a record that has another payload".to_owned()
         })
