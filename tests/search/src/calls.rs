@@ -118,7 +118,7 @@ impl Made {
         if self.takes(nth) && !self.is_lost() { Ok(()) } else { Err(Refusal::default()) }
     }
 
-    fn takes(self, nth: usize) -> bool {
+    pub fn takes(self, nth: usize) -> bool {
         self.way.takes() && (self.way != Way::Partly || nth > 0)
     }
 
@@ -167,8 +167,13 @@ impl World {
         }
         self.see(call, made);
         match call {
-            // No record of these systems lies in a bucket.
-            Request::Sleep(_) | Request::Minutes { .. } | Request::Read(_) => {}
+            Request::Sleep(_) | Request::Minutes { .. } => {}
+            Request::Read(location) => {
+                let record = self.record(state, handler, location);
+                ensure(record.is_some(), "ReadsOwn", || format!("{location:?} is of no message"))?;
+                let record = record.filter(|_| takes);
+                found = record.map_or(Found::Nothing, |it| Found::Record(it.into_bytes().into()));
+            }
             Request::Hide { .. } | Request::Again { .. } | Request::Letters(_) => {
                 entries = self.entries(state, call, made)?
             }
@@ -260,7 +265,11 @@ impl World {
             return changes.iter().enumerate().map(change).collect();
         } else if let Request::Again { queue_url, messages, .. } = call {
             count = messages.len();
-            for message in made.taken(messages) {
+            let whole = self.whole(state, made.handler, messages);
+            if let Some(whole) = &whole {
+                self.send_parts(state, whole, messages, made)?;
+            }
+            for message in made.taken(messages).filter(|_| whole.is_none()) {
                 if is_retry_queue(queue_url) {
                     self.send_again(state, message, made)?;
                     continue;

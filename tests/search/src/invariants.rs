@@ -90,7 +90,7 @@ impl World {
             let is_about = |content: u32| self.contents.get(content).event == event;
             let is_somewhere = state.messages.iter().any(|it| is_about(it.content))
                 || state.flights.iter().any(|it| is_about(it.content));
-            let is_over = fate.delivered > 0 || fate.letters > 0;
+            let is_over = fate.delivered > 0 || fate.letters > 0 || !fate.is_there;
             ensure(is_somewhere || is_over, "NothingIsLost", || format!("event {event} is lost"))?;
         }
         for (key, act) in
@@ -224,12 +224,12 @@ impl World {
         let (sent, traced) = (&*message.body, &message.trace_header);
         let is_it = |content: &Content| {
             if self.is_transparent() || content.failure.is_undelivered {
-                return self.payload(content.event) == sent && self.trace(content.event) == *traced;
+                return self.payload_of(content) == sent && self.trace(content.event) == *traced;
             }
             let metadata = content.failure.metadata();
             format!(
                 r#"{{"_retry_metadata":{metadata},"_original_payload":{}}}"#,
-                self.payload(content.event)
+                self.payload_of(content)
             ) == sent
         };
         let (content, number) = self.in_batch(state, made.handler, is_it, "Envelope", sent)?;
@@ -254,7 +254,7 @@ impl World {
             if !content.failure.is_redriven {
                 attributes.insert(0, ("_retry_metadata".to_owned(), content.failure.metadata()));
             }
-            *sent.body == self.payload(content.event) && text_attributes(sent) == attributes
+            *sent.body == self.payload_of(content) && text_attributes(sent) == attributes
         };
         let (content, _) = self.in_batch(state, made.handler, is_it, "SentBack", &text)?;
         let is_right = Some(url) == queue_url(QUEUE).as_deref()
@@ -301,13 +301,13 @@ impl World {
         handler: usize,
         DeadLetter { body, attributes }: &DeadLetter<'_>,
     ) -> Checked<Rc<Content>> {
-        let is_it = |it: &Content| self.payload(it.event) == *body;
+        let is_it = |it: &Content| self.payload_of(it) == *body;
         let (content, _) = self.in_batch(state, handler, is_it, "OriginalBytes", body)?;
         let (failure, now) = (&content.failure, state.now);
         let has =
             |name: &str, value: &str| attributes.iter().any(|it| it.0 == name && it.1 == value);
         let target = match self.scope.events[content.event] {
-            Kind::Function | Kind::Delivery => {
+            Kind::Function | Kind::Delivery | Kind::Batch | Kind::Large | Kind::Part(_) => {
                 has("FunctionArn", FUNCTION) && has("SourceArn", RULE) == failure.is_undelivered
             }
             Kind::Queue => {
@@ -405,7 +405,10 @@ impl World {
         let is_place_taken = self.scope.is_crowded
             && message.receives == 1
             && content.failure.at == 0
-            && matches!(content.form, Form::Record | Form::Moved | Form::Undelivered);
+            && matches!(
+                content.form,
+                Form::Record | Form::Moved | Form::Undelivered | Form::InBucket
+            );
         ensure(!is_place_taken, "KeepsPlacesFree", || format!("{} waits in flight", content.id))?;
         let is_exact = due <= until && until < due + SECOND;
         ensure(is_exact, "WaitsUntilDue", || {
@@ -420,13 +423,15 @@ impl World {
         let is_recalled = |content| self.is_recalled(&self.contents.get(content));
         let recalls = batch().any(|(_, content, _)| {
             is_recalled(*content)
-                && runs.contains(&self.keys.get(self.contents.get(*content).failure.key))
+                && runs.contains(&self.keys.get(self.contents.get(*content).failure.run_key))
         });
         for (_, content, receive) in batch() {
             let content_of = self.contents.get(*content);
-            let is_asked = runs.contains(&self.keys.get(content_of.failure.key));
+            let Failure { key, run_key, .. } = content_of.failure;
+            let is_asked = runs.contains(&self.keys.get(if recalls { run_key } else { key }));
             let came_back = *receive > 1 || content_of.form == Form::Resent;
-            let is_expected = match is_recalled(*content) {
+            // What is left of a batch is claimed by that, and its run is known by the whole.
+            let is_expected = match is_recalled(*content) && (recalls || key == run_key) {
                 true => recalls,
                 false => came_back && self.registers() && !recalls,
             };

@@ -22,7 +22,7 @@ use comeback_core::{
 };
 use comeback_flow::batch::Context;
 use comeback_local_model::sqs::{AttributeValue, MessageAttribute, Outgoing};
-use wire::{Environment, Reply, Request, Slot};
+use wire::{Environment, Found, Reply, Request, Slot};
 
 /// Times are milliseconds since the beginning of the search.
 pub type Millis = i64;
@@ -96,6 +96,17 @@ pub enum Input {
     Time,
 }
 
+impl Input {
+    /// Its text. A record is known by the call that reads it.
+    fn key(&self) -> String {
+        if let Self::Reply(nth, Reply { entries, found: Found::Record(_) }) = self {
+            format!("record {nth} {entries:?}")
+        } else {
+            format!("{self:?}")
+        }
+    }
+}
+
 /// Where a handler stands.
 pub struct Node {
     start: Rc<Start>,
@@ -131,7 +142,7 @@ impl Machine {
     }
 
     pub fn go_on(&mut self, number: u32, at: Millis, input: Input) -> u32 {
-        let key = format!("{number} {at} {input:?}");
+        let key = format!("{number} {at} {}", input.key());
         let start = Rc::clone(&self.node(number).start);
         self.remember(key, start, Some((number, at, input)))
     }

@@ -11,6 +11,7 @@ mod machine;
 mod recall;
 mod scopes;
 mod script;
+mod streams;
 mod tell;
 mod world;
 

@@ -63,7 +63,6 @@ pub const MUST_SEE: [&str; 26] = [
 pub struct Sent {
     /// Its handler, and the failure that it retries.
     pub run: u16,
-    event: usize,
     key: u32,
     /// The request id of the event's first failure.
     first_id: String,
@@ -100,7 +99,7 @@ impl World {
     fn of_key(&self, state: &State, handler: usize, key: u32) -> Option<Rc<Content>> {
         let batch = state.handlers[handler].iter().flat_map(|run| &run.batch);
         let mut contents = batch.map(|(_, content, _)| self.contents.get(*content));
-        contents.find(|content| content.failure.key == key)
+        contents.find(|it| [it.failure.key, it.failure.run_key].contains(&key))
     }
 
     fn root(&self, event: usize) -> Option<String> {
@@ -166,7 +165,8 @@ impl World {
         let mut renamed = Vec::new();
         for number in state.messages.iter().map(|message| message.content) {
             let content = self.contents.get(number);
-            if content.failure.key != key || renamed.iter().any(|(from, _)| *from == number) {
+            let is_its = [content.failure.key, content.failure.run_key].contains(&key);
+            if !is_its || renamed.iter().any(|(from, _)| *from == number) {
                 continue;
             }
             let failure = match metadata {
@@ -205,7 +205,9 @@ impl World {
     ) -> Checked {
         let number = self.keys.number(key.clone());
         let content = self.of_key(state, handler, number).filter(|_| self.is_transparent());
-        let Some(content) = content.filter(|content| !content.failure.is_redriven) else {
+        // The claim of what is left of a batch says nothing about its run.
+        let is_of_run = |it: &Rc<Content>| it.failure.run_key == number && !it.failure.is_redriven;
+        let Some(content) = content.filter(is_of_run) else {
             return Ok(());
         };
         let Some(entered) = entered else {
@@ -371,7 +373,6 @@ impl World {
         let sent = state.sent.entry(name);
         Some(sent.or_insert_with(|| Sent {
             run,
-            event: content.event,
             key: failure.key,
             first_id: failure.first_id.clone(),
             ..Sent::default()
@@ -524,8 +525,7 @@ impl World {
             format!("{run} takes {open:?} of another trace than that of event {}", content.event)
         })?;
         let is_own = sent.accepted.iter().any(|it| it == run);
-        let is_equal = self.payload(content.event) == self.payload(sent.event);
-        let is_excused = sent.is_unknown && is_equal && !self.scope.is_exact;
+        let is_excused = sent.is_unknown && !self.scope.is_exact;
         ensure(is_own || is_excused, "RecallsTruly", || format!("{run} is taken for {sent:?}"))?;
         self.seen.extend(is_own.then_some("a record takes its call"));
         let was_alive = sent.doubts == 0 && is_own;
@@ -548,6 +548,7 @@ impl World {
         self.is_transparent()
             && self.scope.events[content.event] != Kind::Queue
             && !content.failure.is_undelivered
+            && !content.failure.is_of_mapping
             && !content.failure.is_redriven
     }
 }

@@ -1,8 +1,8 @@
 //! The systems that are searched.
 
-use Kind::{Delivery, Function, Queue};
+use Kind::{Batch, Delivery, Function, Large, Part, Queue};
 
-use crate::{machine::Millis, world::SECOND};
+use crate::{machine::Millis, streams::BUCKETS, world::SECOND};
 
 /// What a system consists of, and what may happen to it.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,8 @@ pub struct Scope {
     pub handlers: u8,
     /// Whether a handler may receive both events at once.
     pub batches: bool,
+    /// Whether functions fail by naming a record of a batch in their answer.
+    pub names: bool,
     /// Whether all events have the same payload.
     pub is_equal: bool,
     pub roots: Roots,
@@ -39,6 +41,11 @@ pub enum Kind {
     Queue,
     /// A function to which EventBridge could not deliver the event.
     Delivery,
+    /// A function, and a batch of a stream that its mapping has given up.
+    Batch,
+    /// A batch that is too large for one invocation, and one of its parts.
+    Large,
+    Part(usize),
 }
 
 /// The roots of the events' traces.
@@ -82,6 +89,7 @@ const BASE: Scope = Scope {
     timeout: 30 * SECOND,
     handlers: 2,
     batches: false,
+    names: false,
     is_equal: false,
     roots: Roots::Own,
     page: None,
@@ -108,7 +116,7 @@ pub fn swaps() -> Scope {
 pub fn scopes(is_whole: bool) -> Vec<Scope> {
     // The second value is that of the whole search.
     let pick = |small: u8, whole: u8| if is_whole { whole } else { small };
-    [with_envelopes(pick), undelivered(pick), without_envelopes(pick)].concat()
+    [with_envelopes(pick), undelivered(pick), streams(pick), without_envelopes(pick)].concat()
 }
 
 fn with_envelopes(pick: impl Fn(u8, u8) -> u8) -> Vec<Scope> {
@@ -227,6 +235,39 @@ fn undelivered(pick: impl Fn(u8, u8) -> u8) -> Vec<Scope> {
             limits: Limits { faults: 1, orders: 1, failures: pick(0, 1), ..NOTHING },
             is_crowded: true,
             ..BASE
+        },
+    ]
+}
+
+fn streams(pick: impl Fn(u8, u8) -> u8) -> Vec<Scope> {
+    let batch = Scope { events: &[Batch], settings: &[LEDGER, TWICE, BOUND, BUCKETS], ..BASE };
+    vec![
+        Scope {
+            name: "a batch",
+            limits: Limits { faults: 1, copies: pick(0, 1), failures: 2, redrives: 1, ..NOTHING },
+            ..batch
+        },
+        Scope {
+            name: "a batch, and an answer that names a record",
+            settings: &[LEDGER, REGISTER, TWICE, BOUND, BUCKETS],
+            limits: Limits { faults: 1, orders: pick(0, 1), failures: pick(1, 2), ..NOTHING },
+            names: true,
+            ..batch
+        },
+        Scope {
+            name: "no envelope, an answer that names a record",
+            settings: &[LEDGER, TRANSPARENT, TWICE, BOUND, BUCKETS],
+            limits: Limits { faults: 1, copies: pick(0, 1), failures: 2, ..NOTHING },
+            names: true,
+            ..batch
+        },
+        Scope {
+            name: "a batch in parts",
+            events: &[Large, Part(0), Part(1)],
+            limits: Limits { faults: 1, ..NOTHING },
+            roots: Roots::Equal,
+            handlers: pick(1, 2),
+            ..batch
         },
     ]
 }

@@ -19,6 +19,7 @@ use crate::{
     machine::{Arena, Attributes, Input, Machine, Millis, RETRY_QUEUE, Start, millis, timestamp},
     recall::Sent,
     scopes::{Kind, Limits, Roots, Scope},
+    streams,
 };
 
 pub const FUNCTION: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
@@ -30,6 +31,9 @@ pub const SECOND: Millis = 1_000;
 
 /// Until when an operator wants an order to be kept: SQS keeps no message for longer.
 pub const ORDER_KEPT_UNTIL: Millis = 14 * 24 * 60 * 60 * SECOND;
+
+/// The answer of a function that fails.
+const DOWN: &str = r#"{"errorType":"Down","errorMessage":"down"}"#;
 
 /// When the first events are received. They failed at 0, and the fraction shows whether waits are rounded up.
 const RECEIVED: Millis = 1_400;
@@ -55,6 +59,8 @@ pub enum Form {
     Moved,
     /// EventBridge could not deliver its event.
     Undelivered,
+    /// Its record lies in a bucket.
+    InBucket,
     /// It was sent again as a delay.
     Resent,
     /// It was a dead letter.
@@ -66,6 +72,8 @@ pub enum Form {
 pub struct Failure {
     /// The key of its claim.
     pub key: u32,
+    /// The key under which its run may be known: that of the event with which the run was started.
+    pub run_key: u32,
     /// The event's id in all attempts.
     pub first_id: String,
     /// How many attempts were made.
@@ -76,6 +84,10 @@ pub struct Failure {
     pub is_redriven: bool,
     /// Its target has never got the event.
     pub is_undelivered: bool,
+    /// A mapping has given up the batch for which it has invoked the function itself.
+    pub is_of_mapping: bool,
+    /// Of a batch, the first record is not left.
+    pub is_rest: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -144,6 +156,8 @@ pub struct Act {
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Fate {
+    /// Whether the event has happened.
+    pub is_there: bool,
     pub delivered: u8,
     pub letters: u8,
 }
@@ -227,7 +241,7 @@ fn payload(event: usize) -> String {
     format!(r#"{{"event":{event}, "exact": 1.0}}"#)
 }
 
-fn time(at: Millis) -> String {
+pub fn time(at: Millis) -> String {
     timestamp(at).format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
@@ -288,13 +302,23 @@ impl World {
     }
 
     #[allow(clippy::expect_used, reason = "the targets of this search are right")]
-    fn key(&mut self, event: usize, run: &str) -> u32 {
+    pub fn key(&mut self, event: usize, is_rest: bool, run: &str) -> u32 {
         let target = Target::parse(self.target(event)).expect("a target");
-        self.keys.number(Key::of(&target, &self.payload(event), run))
+        self.keys.number(Key::of(&target, &self.payload(event, is_rest), run))
     }
 
-    pub fn payload(&self, event: usize) -> String {
-        payload(if self.scope.is_equal { 0 } else { event })
+    /// What the target of an event gets, or what is left of it.
+    pub fn payload(&self, event: usize, is_rest: bool) -> String {
+        let number = if self.scope.is_equal { 0 } else { event };
+        match self.scope.events[event] {
+            kind @ (Kind::Batch | Kind::Large) => streams::batch(number, kind, is_rest),
+            kind @ Kind::Part(_) => streams::batch(0, kind, is_rest),
+            Kind::Function | Kind::Queue | Kind::Delivery => payload(number),
+        }
+    }
+
+    pub fn payload_of(&self, Content { event, failure, .. }: &Content) -> String {
+        self.payload(*event, failure.is_rest)
     }
 
     pub fn initial(&mut self) -> State {
@@ -312,15 +336,19 @@ impl World {
             ..State::default()
         };
         for (event, kind) in events.iter().enumerate() {
-            let sent = self.payload(event);
+            let sent = self.payload(event, false);
             let own = match kind {
                 Kind::Function | Kind::Queue => vec![("own", "1")],
+                Kind::Batch | Kind::Large => Vec::new(),
+                // It becomes an event when its batch is sent in parts.
+                Kind::Part(_) => continue,
                 Kind::Delivery => {
                     vec![("RULE_ARN", RULE), ("TARGET_ARN", FUNCTION), ("ERROR_CODE", "Down")]
                 }
             };
             let own = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
             self.fail(&mut state, event, None, None, &sent, own.collect());
+            state.fates[event].is_there = true;
         }
         state.now = if self.scope.is_crowded { RECEIVED_LATE } else { RECEIVED };
         state
@@ -342,26 +370,39 @@ impl World {
             Kind::Function => Form::Record,
             Kind::Queue => Form::Moved,
             Kind::Delivery if before.is_none() => Form::Undelivered,
-            Kind::Delivery => Form::Record,
+            Kind::Batch | Kind::Large if before.is_none() => Form::InBucket,
+            Kind::Delivery | Kind::Batch | Kind::Large | Kind::Part(_) => Form::Record,
         };
         // The metadata counts whole seconds. A redriven message of a queue has none, and what a function makes of an
         // event that it never got is a failure of its own.
         let before = before.filter(|it| form == Form::Record || !it.is_redriven);
         let before = before.filter(|it| !it.is_undelivered);
+        let was_rest = before.is_some_and(|it| it.is_rest);
+        // A function that answers with names has succeeded, in Lambda's eyes.
+        let names = self.scope.names && form == Form::Record;
+        let is_rest = names || was_rest;
         let failure = Failure {
-            key: self.key(event, &id),
+            key: self.key(event, is_rest, &id),
+            run_key: self.key(event, was_rest, &id),
             first_id: before.map_or(id.clone(), |it| it.first_id.clone()),
             attempts: before.map_or(0, |it| it.attempts + 1),
             at: state.now,
             first_at: before.map_or(state.now, |it| it.first_at.div_euclid(SECOND) * SECOND),
             is_redriven: false,
             is_undelivered: form == Form::Undelivered,
+            is_of_mapping: form == Form::InBucket,
+            is_rest,
         };
         let (body, attributes) = match form {
             Form::Moved | Form::Undelivered => (sent.to_owned(), attributes),
+            Form::InBucket => (streams::notice(&id), attributes),
             Form::Record | Form::Resent | Form::Redriven => {
+                let (condition, answer) = match names {
+                    true => ("Success", streams::answer(event)),
+                    false => ("RetriesExhausted", DOWN.to_owned()),
+                };
                 let body = format!(
-                    r#"{{"timestamp":"{}","requestContext":{{"requestId":"{id}","functionArn":"{FUNCTION}","condition":"RetriesExhausted"}},"requestPayload":{sent},"responsePayload":{{"errorType":"Down","errorMessage":"down"}}}}"#,
+                    r#"{{"timestamp":"{}","requestContext":{{"requestId":"{id}","functionArn":"{FUNCTION}","condition":"{condition}"}},"requestPayload":{sent},"responsePayload":{answer}}}"#,
                     time(state.now)
                 );
                 (body, Vec::new())
@@ -506,14 +547,16 @@ impl World {
                 let letter = self.contents.get(state.letters.remove(*nth));
                 state.fates[letter.event].letters -= 1;
                 let id = format!("id-{}", state.numbered);
-                let key = self.key(letter.event, &id);
+                let key = self.key(letter.event, letter.failure.is_rest, &id);
                 let now = state.now;
                 let failure = Failure {
                     key,
+                    run_key: key,
                     attempts: 0,
                     at: now,
                     first_at: now,
                     is_redriven: true,
+                    is_of_mapping: false,
                     ..letter.failure.clone()
                 };
                 self.send(
@@ -539,10 +582,7 @@ impl World {
     }
 
     pub fn target(&self, event: usize) -> &'static str {
-        match self.scope.events[event] {
-            Kind::Function | Kind::Delivery => FUNCTION,
-            Kind::Queue => QUEUE,
-        }
+        if self.scope.events[event] == Kind::Queue { QUEUE } else { FUNCTION }
     }
 
     fn deliver(&mut self, state: &mut State, numbers: &[u16]) -> Result<(), Broken> {
