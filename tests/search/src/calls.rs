@@ -18,7 +18,7 @@ use wire::{Answer, Exchange, Found, Invoke, Refusal, Reply, Request, Write};
 
 use crate::{
     invariants::{Checked, ensure},
-    machine::{Input, Millis, RETRY_QUEUE, millis, text_attributes, timestamp},
+    machine::{Input, Millis, Node, RETRY_QUEUE, millis, text_attributes, timestamp},
     recall::is_held,
     world::{Act, Content, FUNCTION, Flight, Form, Item, SECOND, State, World, is_retry_queue},
 };
@@ -205,21 +205,8 @@ impl World {
                 }
             }
             Request::Write(write) => entries = vec![self.change(state, write, made)?],
-            Request::Exchange(Exchange { seen, next, .. }) => {
-                let there = self.circuits.get(state.circuit);
-                let is_seen = there.version == *seen;
-                let written = Stored { version: seen + 1, text: Some(next.clone()) };
-                if takes && is_seen {
-                    self.check_turn(state, &there, &written)?;
-                    state.circuit = self.circuits.number(written.clone());
-                }
-                // What it learns changes nothing about an event for which it already has begun to act.
-                let is_act = |it: &Request| matches!(it, Request::Write(_) | Request::Invoke(_));
-                let acts = node.calls.iter().any(|(.., call)| is_act(call));
-                let learns = takes && !made.is_lost() && !acts;
-                let runs = state.handlers[handler].iter_mut().filter(|_| learns);
-                runs.for_each(|run| run.circuit = state.circuit);
-                if let Some(stored) = made.found(is_seen, written, (*there).clone()) {
+            Request::Exchange(exchange) => {
+                if let Some(stored) = self.exchange(state, exchange, made, &node)? {
                     found = Found::Circuit(stored);
                     entries = vec![Err(Refusal { found: Some(None), ..Refusal::default() })];
                 }
@@ -251,6 +238,30 @@ impl World {
         let node = self.machine.go_on(number, state.now, input);
         state.handlers[handler].iter_mut().for_each(|run| run.node = node);
         Ok(())
+    }
+
+    /// A handler replaces the circuit, if that is still the one that it has seen. Returns what the handler learns instead.
+    fn exchange(
+        &mut self,
+        state: &mut State,
+        Exchange { seen, next, .. }: &Exchange,
+        made: Made,
+        node: &Node,
+    ) -> Checked<Option<Stored>> {
+        let (takes, there) = (made.takes(1), self.circuits.get(state.circuit));
+        let is_seen = there.version == *seen;
+        let written = Stored { version: seen + 1, text: Some(next.clone()) };
+        if takes && is_seen {
+            self.check_turn(state, &there, &written)?;
+            state.circuit = self.circuits.number(written.clone());
+        }
+        // What it learns changes nothing about an event for which it already has begun to act.
+        let is_act = |it: &Request| matches!(it, Request::Write(_) | Request::Invoke(_));
+        let acts = node.calls.iter().any(|(.., call)| is_act(call));
+        let learns = takes && !made.is_lost() && !acts;
+        let runs = state.handlers[made.handler].iter_mut().filter(|_| learns);
+        runs.for_each(|run| run.circuit = state.circuit);
+        Ok(made.found(is_seen, written, (*there).clone()))
     }
 
     /// A call to SQS or Lambda, which has entries.

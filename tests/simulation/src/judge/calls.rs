@@ -96,7 +96,7 @@ impl Judge {
         let of = self.known.sent_by(run, sent, origin);
         self.shows(self.event_of(of), Happens::SendsAgain(run, of, sent));
         let of = of?;
-        if self.known.message(of)?.split.is_some() {
+        if self.known.is_to_be_split(self.known.message(of)?) {
             self.known.sends_part(of);
             return of.part.is_some().then_some(of);
         }
