@@ -81,6 +81,7 @@ fn answer(
             let List { name_prefix, .. } = read(body)?;
             Ok(json!({ "Rules": rules.named(&name_prefix).map(shape).collect::<Vec<_>>() }))
         }
+        "ListEventBuses" => Ok(json!({ "EventBuses": [{ "Name": "default" }] })),
         "ListRuleNamesByTarget" => {
             let List { target_arn, .. } = read(body)?;
             let wanted = target_arn.unwrap_or_default();

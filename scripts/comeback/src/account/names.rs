@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use comeback_core::arn::{QUEUE_PREFIX, QueueArn};
 
+use super::sender::DEFAULT;
+
 pub fn role_name(arn: &str) -> &str {
     arn.rsplit('/').next().unwrap_or(arn)
 }
@@ -35,10 +37,11 @@ pub fn key_arn(key: &str, function_arn: &str) -> Option<String> {
     Some(if key.starts_with("arn:") { key.to_owned() } else { arn() })
 }
 
-/// The ARN of a rule on the default bus, in the function's region and account.
-pub fn rule_arn(function_arn: &str, rule: &str) -> String {
+/// The ARN of a rule on a bus in the function's region and account.
+pub fn rule_arn(function_arn: &str, bus: &str, rule: &str) -> String {
     let home = function_arn.split(":function:").next().unwrap_or_default();
-    format!("{}:rule/{rule}", home.replacen(":lambda:", ":events:", 1))
+    let home = home.replacen(":lambda:", ":events:", 1);
+    if bus == DEFAULT { format!("{home}:rule/{rule}") } else { format!("{home}:rule/{bus}/{rule}") }
 }
 
 /// Whether a target's name or ARN is that of a queue.

@@ -24,7 +24,12 @@ pub enum Sender {
 impl fmt::Display for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rule { name, target, .. } => write!(f, "target {target} of rule {name}"),
+            Self::Rule { bus, name, target } if bus == DEFAULT => {
+                write!(f, "target {target} of rule {name}")
+            }
+            Self::Rule { bus, name, target } => {
+                write!(f, "target {target} of rule {name} on bus {bus}")
+            }
             Self::Schedule { name, .. } => write!(f, "schedule {name}"),
         }
     }

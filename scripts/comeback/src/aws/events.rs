@@ -44,9 +44,15 @@ impl<'a> Events<'a> {
         self.listed("events:ListTargetsByRule", rule, request, "Targets").await
     }
 
-    /// The names of the rules on the default bus that have this target.
-    pub async fn rules_to(&self, target: &str) -> Answer<Vec<Value>> {
-        let request = json!({ "TargetArn": target });
+    /// The names of the event buses.
+    pub async fn buses(&self) -> Answer<Vec<String>> {
+        let buses = self.listed("events:ListEventBuses", "*", json!({}), "EventBuses").await?;
+        Ok(buses.iter().filter_map(|it| it["Name"].as_str().map(str::to_owned)).collect())
+    }
+
+    /// The names of the rules on a bus that have this target.
+    pub async fn rules_to(&self, bus: &str, target: &str) -> Answer<Vec<Value>> {
+        let request = json!({ "TargetArn": target, "EventBusName": bus });
         self.listed("events:ListRuleNamesByTarget", target, request, "RuleNames").await
     }
 

@@ -103,4 +103,18 @@ async fn a_rule_and_a_schedule_are_attached_and_are_as_before_once_they_are_deta
         assert!(said.contains("take orders out of QUEUE_TARGETS of handler"), "{said}");
     }
     assert_eq!((target(&moto), without_time(schedule(&moto))), before);
+    ask_moto(&moto, "events", "POST / AWSEvents.CreateEventBus", &json!({ "Name": "shop" }));
+    let rule = json!({ "Name": "paid", "EventBusName": "shop", "EventPattern": "{\"source\":[\"shop\"]}" });
+    ask_moto(&moto, "events", "POST / AWSEvents.PutRule", &rule);
+    let target = json!({ "Id": "main", "Arn": ORDERS });
+    let targets = json!({ "Rule": "paid", "EventBusName": "shop", "Targets": [target] });
+    ask_moto(&moto, "events", "POST / AWSEvents.PutTargets", &targets);
+    let findings = run("doctor orders");
+    let remedy = "comeback attach --rule paid --target main --bus shop";
+    assert!(findings.contains("! target main of rule paid on bus shop: it delivers to orders"));
+    assert!(findings.contains(remedy), "{findings}");
+    run(&format!("{} --yes", remedy.trim_start_matches("comeback ")));
+    let findings = run("doctor orders");
+    let says = "✓ target main of rule paid on bus shop: what it can't deliver to orders comes back";
+    assert!(findings.contains(says), "{findings}");
 }

@@ -21,7 +21,7 @@ use crate::{
         mapping::Mapping,
         names::{key_arn, rule_arn},
         queue::Queue,
-        sender::{DEFAULT, Sender, dead_letters},
+        sender::{Sender, dead_letters},
         setup::{
             ACTION_TO_LIST, ACTIONS_ON_KEY, ACTIONS_ON_RETRY_QUEUE, ACTIONS_TO_PUT, ACTIONS_TO_READ,
         },
@@ -264,7 +264,7 @@ pub async fn schedules(aws: &Aws, beside: &str) -> Answer<Vec<Value>> {
     }
 }
 
-/// The rules on the default bus and the schedules that deliver to these functions and queues.
+/// The rules and the schedules that deliver to these functions and queues.
 pub async fn deliveries(
     aws: &Aws,
     handler: &Function,
@@ -283,11 +283,17 @@ pub async fn deliveries(
     let arns = targets.iter().flat_map(of_target);
     let arns: BTreeSet<_> = arns.chain(sources.iter().map(|it| it.queue.arn.clone())).collect();
     let is_own = |target: &Value| target["Arn"].as_str().is_some_and(|arn| arns.contains(arn));
-    let rules = join_all(arns.iter().map(|arn| events.rules_to(arn))).await;
-    let rules = none_if_unsupported(rules.into_iter().collect::<Answer<Vec<_>>>())?;
-    let rules: BTreeSet<_> =
-        rules.iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect();
-    let of_rules = join_all(rules.into_iter().map(|rule| of_rule(&events, handler, rule))).await;
+    let buses = none_if_unsupported(events.buses().await)?;
+    let asked = buses.iter().flat_map(|bus| arns.iter().map(move |arn| (bus, arn)));
+    let rules = join_all(asked.map(async |(bus, arn)| {
+        let rules = events.rules_to(bus, arn).await?;
+        let name = |rule: &Value| rule.as_str().map(|name| (bus, name.to_owned()));
+        Ok(rules.iter().filter_map(name).collect::<Vec<_>>())
+    }));
+    let rules = none_if_unsupported(rules.await.into_iter().collect::<Answer<Vec<_>>>())?;
+    let rules: BTreeSet<_> = rules.into_iter().flatten().collect();
+    let of_rules = rules.into_iter().map(|(bus, rule)| of_rule(&events, handler, bus, rule));
+    let of_rules = join_all(of_rules).await;
     let of_rules: Vec<_> = of_rules.into_iter().collect::<Answer<_>>()?;
     let own = schedules.clone()?.into_iter().filter(|it| is_own(&it["Target"]));
     let of_schedules = join_all(own.map(|it| of_schedule(aws, &events, it))).await;
@@ -296,12 +302,17 @@ pub async fn deliveries(
     Ok(of_rules.chain(of_schedules.into_iter().flatten()).collect())
 }
 
-async fn of_rule(events: &Events<'_>, handler: &Function, rule: String) -> Answer<Vec<Delivery>> {
-    let targets = events.targets(DEFAULT, &rule).await?;
-    let arn = rule_arn(&handler.arn, &rule);
+async fn of_rule(
+    events: &Events<'_>,
+    handler: &Function,
+    bus: &str,
+    rule: String,
+) -> Answer<Vec<Delivery>> {
+    let targets = events.targets(bus, &rule).await?;
+    let arn = rule_arn(&handler.arn, bus, &rule);
     let delivery = |target: Value| {
         let id = target["Id"].as_str().unwrap_or_default().to_owned();
-        let sender = Sender::Rule { bus: DEFAULT.to_owned(), name: rule.clone(), target: id };
+        let sender = Sender::Rule { bus: bus.to_owned(), name: rule.clone(), target: id };
         Delivery { sender, arn: arn.clone(), target, may_send: Ok(true) }
     };
     Ok(targets.into_iter().map(delivery).collect())

@@ -402,8 +402,7 @@ kinds! {
         "a batch of a stream that fails is not split",
         "One bad record fails all records of its batch.";
     DELIVERY_NOT_RETRIED = Warning "delivery_not_retried",
-        "a rule or a schedule that delivers to a function or a queue of the system has no dead-letter queue. Rules on \
-         other buses than the default one are not looked for",
+        "a rule or a schedule that delivers to a function or a queue of the system has no dead-letter queue",
         "EventBridge drops what it can't deliver: at once if a permission is missing, else after 24 hours.";
     DELIVERY_ELSEWHERE = Warning "delivery_elsewhere",
         "the dead-letter queue of a rule's target or of a schedule is no retry queue",

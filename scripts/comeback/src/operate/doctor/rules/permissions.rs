@@ -57,6 +57,7 @@ fn resource(action: &str) -> &'static str {
         "lambda:ListFunctions"
         | "lambda:ListEventSourceMappings"
         | "lambda:CreateEventSourceMapping"
+        | "events:ListEventBuses"
         | "events:ListRuleNamesByTarget"
         | "scheduler:ListSchedules"
         | "cloudwatch:GetMetricData" => "*",
