@@ -240,7 +240,8 @@ impl World {
         Ok(())
     }
 
-    /// A handler replaces the circuit, if that is still the one that it has seen. Returns what the handler learns instead.
+    /// A handler replaces the circuit, if that is still the one that it has seen. Returns what is there instead, as
+    /// far as the handler learns that.
     fn exchange(
         &mut self,
         state: &mut State,
