@@ -48,7 +48,13 @@ class Run:
         return sum(map(len, self.requests.values()))
 
 
-async def run(handler: Handler, batches: Sequence[Batch], log: Path, own: Cloud | None = None) -> Run:
+async def run(
+    handler: Handler,
+    batches: Sequence[Batch],
+    log: Path,
+    own: Cloud | None = None,
+    ends_by: signal.Signals = signal.SIGKILL,
+) -> Run:
     """Starts a new process of the handler, feeds it these batches, and kills it at the end.
 
     A caller that passes its own cloud, with the same batches, checks the requests itself."""
@@ -73,7 +79,7 @@ async def run(handler: Handler, batches: Sequence[Batch], log: Path, own: Cloud 
         raise NotMeasured(f"{handler.name}: {error or 'it hangs'}\n{said}") from error
     finally:
         loop.remove_reader(exited)
-        signal.pidfd_send_signal(exited, signal.SIGKILL)
+        signal.pidfd_send_signal(exited, ends_by)
         _, _, usage = os.wait4(pid, 0)
         os.close(exited)
         server.close()
