@@ -23,7 +23,7 @@ pub const SPLIT: &str = "its parts";
 /// The notice of one object of several, or of a part of a batch.
 pub struct Part {
     of: PartOf,
-    /// There is none of a part of a batch before its notice is there.
+    /// None for a part of a batch whose notice no queue has accepted yet.
     case: Option<usize>,
     trace: Arc<str>,
     /// Whether no other message about this failure has been there.
@@ -31,9 +31,9 @@ pub struct Part {
 }
 
 enum PartOf {
-    /// This is its notice.
+    /// An object, by its notice.
     Objects(String),
-    /// It has the notice of the batch, which says the places of its records.
+    /// The records at these places of a batch. Its notice is that of the batch.
     Batch(String),
 }
 
@@ -188,8 +188,8 @@ impl Known {
         Some(case)
     }
 
-    /// A handler received the answer to a part that it has sent. It waits for all of them. Returns whether a batch was
-    /// sent in parts with that, which no mark says.
+    /// A handler received the answer to a part that it has sent. It waits for all of them. Returns whether this was the
+    /// last part of a batch. No mark in the ledger says that a batch was sent in parts, so it may be sent again.
     pub fn told_of_part(&mut self, of: Subject, nth: usize, answer: &Answer) -> bool {
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let Some(message) = message else { return false };
