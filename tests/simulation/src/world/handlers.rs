@@ -252,7 +252,8 @@ impl World {
                     is_of_records(call) || is_first || is_closer || is_take
                 };
                 let is_recalling = requests.iter().all(is_of_recall);
-                if !is_reading {
+                let divides = requests.iter().any(|(request, _)| judge.known.divides(request));
+                if !is_reading || divides {
                     self.judge.known.is_past_records(key, is_recalling);
                 }
                 if !is_recalling {

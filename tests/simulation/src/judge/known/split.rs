@@ -110,6 +110,12 @@ impl Known {
         })
     }
 
+    /// Whether this call sends the parts of batches, whose records are read by then.
+    pub fn divides(&self, request: &Request) -> bool {
+        let Request::Again { messages, .. } = request else { return false };
+        self.splits(request) && messages.iter().any(|it| it.attributes.contains_key(PART))
+    }
+
     /// Whether a handler may send nothing but the parts of this message. A batch has a failure, so it may wait as a
     /// delay if its parts can't be sent.
     pub fn is_to_be_split(&self, message: &Delivery) -> bool {
