@@ -100,17 +100,16 @@ fn read(
         }
         let mut own = Values { policy: general.clone(), ..Values::unset() };
         faults.extend(read_members(&values, known, &is_set, &mut own, &prefix));
-        if queue.is_none() {
-            let errors =
-                own.errors.as_deref().map(|text| ErrorPolicies::read(target, text, faults));
-            let errors = errors.map(|errors| errors.within(&own.policy, &is_set, faults));
-            let mut with_own = Vec::new();
-            let of_all = of_all.as_ref().map(|it| it.within(&own.policy, &is_set, &mut with_own));
-            own.policy.errors = errors.into_iter().chain(of_all).flatten().collect();
-            // Faults in the errors of all functions were reported above.
-            let news = with_own.into_iter().filter(|fault| !bad.contains(fault));
-            faults.extend(news.map(|fault| fault.of(target)));
-        }
+        // A queue's own were refused above. Those of all are for what could not be delivered to it, too.
+        let errors = own.errors.as_deref().filter(|_| queue.is_none());
+        let errors = errors.map(|text| ErrorPolicies::read(target, text, faults));
+        let errors = errors.map(|errors| errors.within(&own.policy, &is_set, faults));
+        let mut with_own = Vec::new();
+        let of_all = of_all.as_ref().map(|it| it.within(&own.policy, &is_set, &mut with_own));
+        own.policy.errors = errors.into_iter().chain(of_all).flatten().collect();
+        // Faults in the errors of all functions were reported above.
+        let news = with_own.into_iter().filter(|fault| !bad.contains(fault));
+        faults.extend(news.map(|fault| fault.of(target)));
         by_target.insert(queue.unwrap_or_else(|| target.to_owned()), own.policy);
     }
     general.errors = errors.unwrap_or_default();

@@ -37,7 +37,8 @@ fn the_first_pattern_that_matches_decides_in_the_order_in_which_they_are_written
     let policies = r#"{
         "*":{"ERRORS":{"Zebra":{"MAX_ATTEMPTS":8},"A*":{"MAX_ATTEMPTS":9}}},
         "orders":{"ERRORS":{"*Limited":{"MAX_ATTEMPTS":1},"RateLimited":{"MAX_ATTEMPTS":2},
-                            "app.*":{"MAX_ATTEMPTS":3},"Amber":{}}}}"#;
+                            "app.*":{"MAX_ATTEMPTS":3},"Amber":{}}},
+        "sqs:imports":{"MAX_ATTEMPTS":5}}"#;
     let settings = rules(&[("POLICIES", policies), ("MAX_ATTEMPTS", "7")]);
     for (function, error_type, attempts, name) in [
         ("orders", "RateLimited", 1, Some("*Limited of orders")),
@@ -50,6 +51,9 @@ fn the_first_pattern_that_matches_decides_in_the_order_in_which_they_are_written
         ("orders", "Other", 7, None),
         ("others", "RateLimited", 7, None),
         ("others", "Amber", 9, Some("A* of *")),
+        // What could not be delivered to a queue has a code.
+        ("sqs:imports", "Zebra", 8, Some("Zebra of *")),
+        ("sqs:imports", "Other", 5, None),
         // Lambda's own errors are meant only by a pattern that names them.
         ("orders", "Runtime.Limited", 7, None),
     ] {
