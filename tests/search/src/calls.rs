@@ -256,7 +256,7 @@ impl World {
             self.check_turn(state, &there, &written)?;
             state.circuit = self.circuits.number(written.clone());
         }
-        // What it learns changes nothing about an event for which it already has begun to act.
+        // A handler that has begun to act on an event has decided, whatever it learns now.
         let is_act = |it: &Request| matches!(it, Request::Write(_) | Request::Invoke(_));
         let acts = node.calls.iter().any(|(.., call)| is_act(call));
         let learns = takes && !made.is_lost() && !acts;

@@ -97,9 +97,7 @@ impl World {
 
     /// The message of a handler's batch for whose failure this is the key.
     fn of_key(&self, state: &State, handler: usize, key: u32) -> Option<Rc<Content>> {
-        let batch = state.handlers[handler].iter().flat_map(|run| &run.batch);
-        let mut contents = batch.map(|(_, content, _)| self.contents.get(*content));
-        contents.find(|it| [it.failure.key, it.failure.run_key].contains(&key))
+        self.batch_of(state, handler).find(|it| [it.failure.key, it.failure.run_key].contains(&key))
     }
 
     fn root(&self, event: usize) -> Option<String> {

@@ -76,9 +76,7 @@ impl World {
     pub fn record(&self, state: &State, handler: usize, location: &Location) -> Option<String> {
         let id = location.key.strip_prefix(KEYS)?;
         let body = notice(id);
-        let batch = state.handlers[handler].iter().flat_map(|run| &run.batch);
-        let mut contents = batch.map(|(_, content, _)| self.contents.get(*content));
-        let content = contents.find(|it| it.body == body)?;
+        let content = self.batch_of(state, handler).find(|it| it.body == body)?;
         let is_part = matches!(self.scope.events[content.event], Kind::Part(_));
         let whole = if is_part { 0 } else { content.event };
         Some(record(id, content.failure.at, &self.payload(whole, false)))
@@ -87,10 +85,8 @@ impl World {
     /// The message of the batch of which these are the parts, if they are.
     pub fn whole(&self, state: &State, handler: usize, parts: &[Outgoing]) -> Option<Rc<Content>> {
         let are_parts = parts.iter().all(|it| it.attributes.contains_key("BatchPart"));
-        let batch = state.handlers[handler].iter().flat_map(|run| &run.batch);
-        let mut contents = batch.map(|(_, content, _)| self.contents.get(*content));
         let is_whole = |it: &Rc<Content>| self.scope.events[it.event] == Kind::Large;
-        contents.find(is_whole).filter(|_| are_parts)
+        self.batch_of(state, handler).find(is_whole).filter(|_| are_parts)
     }
 
     /// A handler sends a message for each part of a batch instead of that of the whole.

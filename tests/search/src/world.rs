@@ -1,7 +1,10 @@
 //! A system: queue, table, targets, handlers and an operator. Its state is small and can be copied. What may happen
 //! next is a step.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use comeback_core::{
@@ -305,6 +308,12 @@ impl World {
     pub fn key(&mut self, event: usize, is_rest: bool, run: &str) -> u32 {
         let target = Target::parse(self.target(event)).expect("a target");
         self.keys.number(Key::of(&target, &self.payload(event, is_rest), run))
+    }
+
+    /// The messages that a handler has received.
+    pub fn batch_of(&self, state: &State, handler: usize) -> impl Iterator<Item = Rc<Content>> {
+        let batch = state.handlers[handler].iter().flat_map(|run| &run.batch);
+        batch.map(|(_, content, _)| self.contents.get(*content))
     }
 
     /// What the target of an event gets, or what is left of it.

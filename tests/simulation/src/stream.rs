@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 
 use crate::choices::{Choices, Of};
 
-/// The most that an asynchronous invocation takes, and the most that a part of a batch may have, in bytes.
-const INVOCATION_MAX: usize = 1_048_576;
+/// The maximum payload of an asynchronous invocation, and of a part of a batch, in bytes.
+pub const INVOCATION_MAX: usize = 1_048_576;
 const PART_MAX: usize = 786_432;
 
 /// The sizes of records in large batches. No batch of these is so near the limit that an envelope decides.

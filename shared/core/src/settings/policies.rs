@@ -100,7 +100,8 @@ fn read(
         }
         let mut own = Values { policy: general.clone(), ..Values::unset() };
         faults.extend(read_members(&values, known, &is_set, &mut own, &prefix));
-        // A queue's own were refused above. Those of all are for what could not be delivered to it, too.
+        // A queue's own `ERRORS` were refused above. Those under `*` count for events that EventBridge could not
+        // deliver to the queue.
         let errors = own.errors.as_deref().filter(|_| queue.is_none());
         let errors = errors.map(|text| ErrorPolicies::read(target, text, faults));
         let errors = errors.map(|errors| errors.within(&own.policy, &is_set, faults));

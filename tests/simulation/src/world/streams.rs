@@ -98,7 +98,7 @@ impl World {
         self.put_record_of(of, number, &place(MAPPING), &bytes, stranger);
     }
 
-    /// What a run answers that has not failed.
+    /// The answer of a run that has not failed.
     pub fn answer_of(&mut self, of: Of, request_id: &str) -> String {
         let nothing = || "null".to_owned();
         let Some(batch) = self.judge.known.batch_of_run(request_id).map(Rc::clone) else {

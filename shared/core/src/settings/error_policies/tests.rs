@@ -51,7 +51,7 @@ fn the_first_pattern_that_matches_decides_in_the_order_in_which_they_are_written
         ("orders", "Other", 7, None),
         ("others", "RateLimited", 7, None),
         ("others", "Amber", 9, Some("A* of *")),
-        // What could not be delivered to a queue has a code.
+        // An event that EventBridge could not deliver to a queue has an error code.
         ("sqs:imports", "Zebra", 8, Some("Zebra of *")),
         ("sqs:imports", "Other", 5, None),
         // Lambda's own errors are meant only by a pattern that names them.

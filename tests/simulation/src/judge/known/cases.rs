@@ -26,11 +26,11 @@ use crate::{
     plan::Form,
     policy::{Millis, NEVER, Next, STOPPED},
     seen::Seen,
-    stream::Batch,
+    stream::{Batch, INVOCATION_MAX},
 };
 
 /// The maximum payload of an asynchronous invocation, and the maximum message of SQS, in bytes.
-pub const SIZE_MAX: usize = 1_048_576;
+const SIZE_MAX: usize = INVOCATION_MAX;
 
 const ATTRIBUTES_MAX: usize = 10;
 

@@ -10,10 +10,13 @@ use serde_json::Value;
 
 use super::{
     Event, Known, Open, Stranger,
-    cases::{Case, Condition, SIZE_MAX},
+    cases::{Case, Condition},
     records::NOTHING,
 };
-use crate::{seen::Seen, stream::Batch};
+use crate::{
+    seen::Seen,
+    stream::{Batch, INVOCATION_MAX},
+};
 
 impl Event {
     /// The batch of a stream that it is.
@@ -43,7 +46,7 @@ impl Known {
 
     /// Whether no invocation can carry its payload, so that a handler doesn't keep it.
     pub fn stays_in_bucket(&self, case: &Case) -> bool {
-        case.is_of_mapping() && self.payload(case.of.event).len() > SIZE_MAX
+        case.is_of_mapping() && self.payload(case.of.event).len() > INVOCATION_MAX
     }
 
     /// A queue has accepted the first notice of a part of a batch. It is an event of its own from then on.
